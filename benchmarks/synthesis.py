@@ -31,7 +31,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.kit import arguments, head, row
-from core.synthesis.encoding import STEPS, EncodedTable, Outside, encode_rows, unit_vectors
+from core.synthesis.columns import STEPS, Outside
+from core.synthesis.encoding import EncodedTable, encode_rows, unit_vectors
 from core.synthesis.marginals_release import marginals_release
 from core.synthesis.pearl_release import Design, pearl_release
 from core.synthesis.pricing import RecordBudget, record_budget

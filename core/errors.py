@@ -65,8 +65,8 @@ differ only in what a reader of a problem document sees has several codes.
 `service/http/problems.py` holds the one table that maps them to HTTP.
 """
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from core.amounts import Amount, ArmState
 
@@ -118,11 +118,21 @@ class BadRow(InvalidInput):
     code = "bad-row"
     title = "A row of the table cannot be used."
 
-    def __init__(self, detail: str, *, reason: str, row: int, place: str | None = None) -> None:
-        """`reason` is a fixed word; `row` counts from 0; `place` is a column by its number, `columns.3`, or `label`."""
+    def __init__(
+        self,
+        detail: str,
+        *,
+        reason: str,
+        row: int,
+        place: str | None = None,
+        faults: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """`reason` is a fixed word; `row` counts from 0; `place` is a column by its number, `columns.3`, or `label`.
+        They are of the first of `faults` (`core.synthesis.faults`)."""
         super().__init__(detail, field=f"rows.{row}" if place is None else f"rows.{row}.{place}")
         self.reason = reason
         self.row = row
+        self.faults = tuple(faults)
 
 
 class OutOfRange(InvalidInput):
@@ -316,12 +326,15 @@ class JobFailed(GatewayError):
         line: int | None = None,
         count: int | None = None,
         code: str | None = None,
+        faults: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """`reason` is a fixed word; `line` counts from 1; `count` is of whatever the detail speaks of."""
+        """`reason` is a fixed word; `line` counts from 1; `count` is of whatever the detail speaks of; `faults` are
+        those of a table (`core.synthesis.faults`)."""
         super().__init__(detail, code=code)
         self.reason = reason
         self.line = line
         self.count = count
+        self.faults = tuple(faults)
 
 
 class BadCorpus(JobFailed):

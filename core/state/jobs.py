@@ -110,8 +110,8 @@ class JobsPage:
 
 
 def problem_of(error: errors.JobFailed) -> dict[str, Any]:
-    """Return the public form of a job's failure. It contains fixed texts and numbers only."""
-    members = {"reason": error.reason, "line": error.line, "count": error.count}
+    """Return the public form of a job's failure: fixed texts, numbers, and of a table what its schema declares."""
+    members = {"reason": error.reason, "line": error.line, "count": error.count, "faults": list(error.faults) or None}
     shown = {"code": error.code, "title": error.title, "detail": error.detail}
     return shown | {name: value for name, value in members.items() if value is not None}
 

@@ -2,8 +2,8 @@
 
 Guarantee: a row's integers depend on that row and the public schema alone, so no row affects another's.
 
-A numeric value becomes one of `STEPS` + 1 even steps between its public bounds, a category its index. As a vector of
-[0, 1]^d (`unit_vectors`) a numeric column is step / STEPS and a categorical one is one-hot.
+A numeric value becomes one of `STEPS` + 1 even steps between its public bounds, any other the index of its cell
+(`columns`). As a vector of [0, 1]^d (`unit_vectors`) a numeric column is step / STEPS and a categorical one is one-hot.
 
 The strength of the association between two columns (`associations`) is between 0 and 1 for all kinds of columns. Two
 numeric columns: the absolute correlation (Pearson). Two categorical ones: Cramer's V. One of each: the correlation
@@ -14,31 +14,23 @@ has no guarantee of its own: on synthetic rows it is post-processing.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from core.errors import BadRow, InvalidInput
-from core.synthesis.schema import CategoricalColumn, NumericColumn, TableSchema
+from core.synthesis.columns import STEPS, CategoricalColumn, CodeArray, FloatArray, NumericColumn, Outside
+from core.synthesis.faults import Faults
+from core.synthesis.schema import DeclaredTable, TableSchema
+from core.synthesis.subjects import SubjectBound
 
-STEPS = 1 << 12
 ROWS_MIN, ROWS_MAX = 2, 1 << 24
-CodeArray = npt.NDArray[np.int16]
-FloatArray = npt.NDArray[np.float64]
-
-
-class Outside(StrEnum):
-    """The treatment of a number outside the declared bounds."""
-
-    REFUSE = "refuse"
-    CLIP = "clip"
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedTable:
-    """Private rows: `codes` int16 `[n, columns]`, steps or indices of categories; `labels` `[n]`, 0 without a label."""
+    """Private rows: `codes` int16 `[n, columns]`, steps or indices of cells; `labels` `[n]`, 0 without a label."""
 
     schema: TableSchema
     codes: CodeArray
@@ -48,38 +40,78 @@ class EncodedTable:
         return len(self.codes)
 
 
-def encode_rows(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, outside: Outside) -> EncodedTable:
-    """Encode the rows as integers. Every row contains every column, including the label, and nothing else.
+def encode_rows(schema: TableSchema | DeclaredTable, rows: Sequence[Any], *, outside: Outside) -> EncodedTable:
+    """Encode the rows as integers. Every row contains every column, including the label; a declared table says which
+    further ones it may have.
 
     Whether a table is rejected depends on its rows, so only the sender receives the answer. Nothing was charged then.
-    Raises: InvalidInput for fewer than two rows or too many; BadRow as `encode_block`.
+    Raises: InvalidInput for fewer than two rows or too many; BadRow with all faults of the rows.
     """
     if not ROWS_MIN <= len(rows) <= ROWS_MAX:
         raise InvalidInput(f"A table has between {ROWS_MIN} and {ROWS_MAX} rows.", field="rows")
-    return encode_block(schema, rows, outside=outside)
+    declared = schema if isinstance(schema, DeclaredTable) else DeclaredTable(schema, None)
+    faults = Faults()
+    table = encode_block(
+        declared, rows, outside=outside, faults=faults, lines=range(1, len(rows) + 1), bound=bound_of(declared)
+    )
+    if faults:
+        first = faults.first
+        raise BadRow(
+            first.message, reason=first.reason, row=first.lines[0] - 1, place=first.place, faults=faults.as_json()
+        )
+    return table
 
 
-def encode_block(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, outside: Outside) -> EncodedTable:
-    """Encode some rows of a table as integers, for a table that arrives in blocks; see `joined`.
+def encode_block(
+    declared: DeclaredTable,
+    rows: Sequence[Any],
+    *,
+    outside: Outside,
+    faults: Faults,
+    lines: Sequence[int],
+    bound: SubjectBound | None,
+) -> EncodedTable:
+    """Encode some rows of a table as integers, for a table that arrives in blocks; see `joined`. `bound`: keeps the
+    first rows of each subject, of all blocks together; without it all rows are kept.
 
-    Raises: BadRow, whose field has row and column and never a value, for a missing or additional column, NaN or
-    infinity, a value that is no number or no declared category, and, with `refuse`, a number outside its bounds.
+    Adds to `faults`, with the number of the row in `lines`: a row that is no object; a column that is missing, or
+    unknown; a value that its column does not read; with `refuse`, a number outside its bounds. Codes of a row with a
+    fault are arbitrary, and no rows are encoded after 100,000 faults.
     """
-    names = set(schema.names)
-    for i, row in enumerate(rows):
-        if not isinstance(row, Mapping) or set(row) != names:
-            raise BadRow("A row has exactly the declared columns.", reason="wrong-columns", row=i)
+    schema, names = declared.schema, set(declared.schema.names)
+    flat: list[Mapping[str, Any]] = []
+    for row, line in zip(rows, lines, strict=True):
+        if faults.are_enough:
+            return EncodedTable(schema, np.empty((0, len(schema.columns)), np.int16), np.empty(0, np.int16))
+        try:
+            one = declared.row(row, number=line)
+        except BadRow as error:
+            faults.add(error.reason, line, error.detail)
+            one = {}
+        if not isinstance(one, Mapping):
+            faults.add("wrong-columns", line, "A row is an object of the declared columns.")
+            one = {}
+        elif one.keys() != names and one:
+            faults.add_names(one, line, declared)
+        flat.append(one)
     codes = np.empty((len(rows), len(schema.columns)), dtype=np.int16)
-    for j, column in enumerate(schema.columns):
-        values = [row[column.name] for row in rows]
-        if isinstance(column, NumericColumn):
-            codes[:, j] = _steps(column, values, outside, f"columns.{j}")
-        else:
-            codes[:, j] = _indices(column, values, f"columns.{j}")
     labels = np.zeros(len(rows), dtype=np.int16)
+    every = [(column, f"columns.{j}", codes[:, j]) for j, column in enumerate(schema.columns)]
     if schema.label is not None:
-        labels[:] = _indices(schema.label, [row[schema.label.name] for row in rows], "label")
-    return EncodedTable(schema, codes, labels)
+        every.append((schema.label, "label", labels))
+    for column, place, target in every:
+        has = [i for i, row in enumerate(flat) if column.name in row]
+        target[has], bad = column.encode([flat[i][column.name] for i in has], outside)
+        for reason, wrong in bad.items():
+            for i in np.flatnonzero(wrong):
+                faults.add_value(reason, lines[has[i]], column, place)
+    keep = slice(None) if bound is None else bound.kept(rows, lines, faults)
+    return EncodedTable(schema, codes[keep], labels[keep])
+
+
+def bound_of(declared: DeclaredTable) -> SubjectBound | None:
+    """Return a new bound on the rows of each subject, if the table declares one."""
+    return None if declared.subject is None else SubjectBound(declared.subject)
 
 
 def joined(blocks: Sequence[EncodedTable]) -> EncodedTable:
@@ -91,16 +123,9 @@ def joined(blocks: Sequence[EncodedTable]) -> EncodedTable:
 def decode_rows(table: EncodedTable) -> list[dict[str, Any]]:
     """Return synthetic rows in the caller's format."""
     schema = table.schema
-    values: dict[str, list[Any]] = {}
-    for j, column in enumerate(schema.columns):
-        codes = table.codes[:, j]
-        if isinstance(column, CategoricalColumn):
-            values[column.name] = [column.categories[code] for code in codes]
-            continue
-        numbers = column.minimum + codes.astype(np.float64) / STEPS * (column.maximum - column.minimum)
-        values[column.name] = [int(number) for number in np.rint(numbers)] if column.integer else numbers.tolist()
+    values = {column.name: column.decode(table.codes[:, j]) for j, column in enumerate(schema.columns)}
     if schema.label is not None:
-        values[schema.label.name] = [schema.label.categories[code] for code in table.labels]
+        values[schema.label.name] = schema.label.decode(table.labels)
     return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
 
@@ -115,44 +140,6 @@ def unit_vectors(schema: TableSchema, codes: CodeArray) -> FloatArray:
             vectors[np.arange(len(codes)), start + codes[:, j]] = STEPS
         start += column.width
     return vectors
-
-
-def _steps(column: NumericColumn, values: Sequence[object], outside: Outside, place: str) -> FloatArray:
-    for i, value in enumerate(values):
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise BadRow("A number is expected.", reason="not-a-number", row=i, place=place)
-    numbers = np.array([_as_float(value) for value in values], dtype=np.float64)
-    whole = numbers == np.rint(numbers) if column.integer else np.ones(len(numbers), dtype=bool)
-    _refuse_first(~np.isfinite(numbers), "A finite number is expected.", "not-finite", place)
-    _refuse_first(~whole, "A whole number is expected.", "not-whole", place)
-    inside = np.clip(numbers, column.minimum, column.maximum)
-    if outside is Outside.REFUSE:
-        _refuse_first(inside != numbers, "A number lies outside its declared bounds.", "outside-bounds", place)
-    steps: FloatArray = np.rint((inside - column.minimum) / (column.maximum - column.minimum) * STEPS)
-    return steps
-
-
-def _as_float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return np.inf
-
-
-def _indices(column: CategoricalColumn, values: Sequence[object], place: str) -> list[int]:
-    index = {category: i for i, category in enumerate(column.categories)}
-    found: list[int] = []
-    for i, value in enumerate(values):
-        code = index.get(value) if isinstance(value, str) else None
-        if code is None:
-            raise BadRow("A declared category is expected.", reason="unknown-category", row=i, place=place)
-        found.append(code)
-    return found
-
-
-def _refuse_first(bad: npt.NDArray[np.bool_], detail: str, reason: str, place: str) -> None:
-    if bad.any():
-        raise BadRow(detail, reason=reason, row=int(bad.argmax()), place=place)
 
 
 IntArray = npt.NDArray[np.int64]

@@ -33,8 +33,9 @@ import numpy.typing as npt
 from core.errors import InvalidInput
 from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.vectors.projection import derived_normals
-from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
-from core.synthesis.schema import CategoricalColumn, Column, TableSchema
+from core.synthesis.columns import STEPS, CategoricalColumn, Column
+from core.synthesis.encoding import EncodedTable, unit_vectors
+from core.synthesis.schema import TableSchema
 
 FloatArray = npt.NDArray[np.float64]
 

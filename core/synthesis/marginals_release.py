@@ -25,9 +25,10 @@ import numpy.typing as npt
 from core.errors import InvalidInput
 from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.vectors.release import noise_generator
-from core.synthesis.encoding import STEPS, EncodedTable
+from core.synthesis.columns import STEPS, Column, NumericColumn
+from core.synthesis.encoding import EncodedTable
 from core.synthesis.pricing import RecordBudget, noise_scale, noisy
-from core.synthesis.schema import Column, NumericColumn, TableSchema
+from core.synthesis.schema import TableSchema
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -49,7 +49,8 @@ import numpy.typing as npt
 from core.errors import InvalidInput
 from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX
 from core.mechanisms.samplers.exact import IntArray
-from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
+from core.synthesis.columns import STEPS
+from core.synthesis.encoding import EncodedTable, unit_vectors
 from core.synthesis.frequencies import AMPLITUDE_MAX, TURN, FeatureMap, Group, low_order, pair_error, public_frequencies
 from core.synthesis.pricing import RecordBudget, noise_scale, noisy
 from core.synthesis.schema import TableSchema

@@ -8,7 +8,7 @@ MessagePack; arrays are float64, little-endian, in C order. Reading executes no 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from functools import partial
 from typing import Any, Final, Literal
@@ -25,6 +25,7 @@ from core.synthesis.marginals_release import MARGINALS, MarginalsRelease, cells,
 from core.synthesis.pearl_release import PEARL, Design, PearlRelease, checked, low_order_plan, noise_plan, pearl_release
 from core.synthesis.pricing import RecordBudget, record_budget
 from core.synthesis.schema import TableSchema, table_schema
+from core.synthesis.subjects import METHODS, for_subjects
 
 Method = Literal["pearl", "marginals"]
 FREQUENCIES_DEFAULT: Final = 5_000
@@ -36,17 +37,26 @@ _HALVINGS = 20
 @dataclass(frozen=True)
 class SynthesisPlan:
     """One release by `method`. `frequencies` and `design` are for pearl; `bins` is the number of bins of a numeric
-    column for marginals."""
+    column for marginals. `rows_per_subject`: how many rows of one person the noise covers (`subjects`); None
+    without subjects."""
 
     method: Method
     rows_are_public: bool
     frequencies: int = FREQUENCIES_DEFAULT
     bins: int = BINS_DEFAULT
     design: Design = DESIGN_DEFAULT
+    rows_per_subject: int | None = None
 
     def check(self, schema: TableSchema, budget: RecordBudget) -> None:
         """Raise what `release` would raise: InvalidInput, and OutOfRange with the smallest epsilon that suffices."""
-        scale = self._scale(schema)
+        if self.rows_per_subject is not None and (self.method not in METHODS or self.rows_are_public):
+            detail = f"A subject needs a protected row_count, and one of the methods {', '.join(METHODS)}."
+            raise InvalidInput(detail, field="schema.subject")
+        of_multiplier = self._scale(schema)
+
+        def scale(noise_multiplier: float) -> object:
+            return of_multiplier(for_subjects(noise_multiplier, self.rows_per_subject))
+
         try:
             scale(budget.noise_multiplier)
         except OutOfRange:
@@ -58,6 +68,7 @@ class SynthesisPlan:
 
     def release(self, table: EncodedTable, budget: RecordBudget) -> PearlRelease | MarginalsRelease:
         """Make the one release, charged as `budget.event(method)`. Raises as `check`, before anything is drawn."""
+        budget = replace(budget, noise_multiplier=for_subjects(budget.noise_multiplier, self.rows_per_subject))
         public = self.rows_are_public
         if self.method == "pearl":
             return pearl_release(

@@ -17,15 +17,17 @@ from typing import Any
 import orjson
 
 from core.amounts import delta_of, epsilon_of
-from core.errors import BadCorpus, BadRow, InvalidInput, JobFailed, JobFilesLost
-from core.synthesis.encoding import ROWS_MIN, EncodedTable, Outside, encode_block, joined
+from core.errors import BadCorpus, InvalidInput, JobFailed, JobFilesLost
+from core.synthesis.columns import Outside
+from core.synthesis.encoding import ROWS_MIN, EncodedTable, bound_of, encode_block, joined
+from core.synthesis.faults import Faults
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.pearl_release import Design, PearlRelease
 from core.synthesis.plan import SynthesisPlan, release_bytes, release_of
 from core.synthesis.schema import DeclaredTable, declared_table
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.protocol import INPUT, Charge, EncryptedCheckpoint, JobOrder, ReportProgress, publish
-from gpu_workers.synthesis.report import ROWS_MAX, Facts, page
+from gpu_workers.synthesis.report import ROWS_MAX, Facts, page, whom
 from gpu_workers.synthesis.spec import SynthesisSpec
 from gpu_workers.synthesis.stored_generator import load_source, save_counts
 
@@ -62,6 +64,7 @@ def run(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, An
         epsilon=epsilon_of(spec.budget.epsilon_nano),
         delta=delta_of(spec.budget.delta_femto),
         noise_multiplier=spec.budget.noise_multiplier,
+        rows_per_subject=declared.rows_per_subject,
     )
     _write(Path(spec.report), page(facts, release, rows, curve))
     return result
@@ -76,7 +79,12 @@ def _released(order: JobOrder, declared: DeclaredTable, report: ReportProgress, 
         report("reading", 0.0)
         table = read_table(order.received(), declared, outside=Outside(spec.outside), rows_max=spec.rows_max)
         plan = SynthesisPlan(
-            spec.method, spec.rows_are_public, frequencies=spec.frequencies, bins=spec.bins, design=Design(spec.design)
+            spec.method,
+            spec.rows_are_public,
+            frequencies=spec.frequencies,
+            bins=spec.bins,
+            design=Design(spec.design),
+            rows_per_subject=declared.rows_per_subject,
         )
         plan.check(declared.schema, spec.budget)
         report("charging", 0.04)
@@ -92,44 +100,43 @@ def _released(order: JobOrder, declared: DeclaredTable, report: ReportProgress, 
 
 
 def read_table(chunks: Iterator[bytes], declared: DeclaredTable, *, outside: Outside, rows_max: int) -> EncodedTable:
-    """Encode rows given as JSON lines, one block at a time. Raises BadCorpus with the line number, never its
-    content."""
+    """Encode rows given as JSON lines, one block at a time. Raises BadCorpus with all faults, and never a value."""
     blocks: list[EncodedTable] = []
     numbers: list[int] = []
     rows: list[Any] = []
+    faults, bound = Faults(), bound_of(declared)
     count = 0
 
     def encode() -> None:
-        try:
-            flat = [declared.row(row, number=i) for i, row in enumerate(rows)]
-            blocks.append(encode_block(declared.schema, flat, outside=outside))
-        except BadRow as error:
-            raise BadCorpus(_described(error), reason=error.reason, line=numbers[error.row]) from None
+        blocks.append(encode_block(declared, rows, outside=outside, faults=faults, lines=numbers, bound=bound))
         numbers.clear()
         rows.clear()
 
     for number, line in corpus.corpus_lines(chunks):
+        if faults.are_enough:
+            break
         count += 1
         if count > rows_max:
             raise BadCorpus(f"A table has at most {rows_max} rows.", reason="too-many-rows", count=rows_max)
         try:
             rows.append(orjson.loads(line))
         except orjson.JSONDecodeError:
-            raise corpus.unreadable(line, number) from None
+            error = corpus.unreadable(line, number)
+            faults.add(error.reason, number, error.detail)
+            continue
         numbers.append(number)
         if len(rows) == _BLOCK_ROWS:
             encode()
-    if count < ROWS_MIN:
-        raise BadCorpus(f"A table needs at least {ROWS_MIN} rows.", reason="too-few-rows", count=count)
     if rows:
         encode()
+    if faults:
+        first = faults.first
+        raise BadCorpus(
+            first.message, reason=first.reason, line=first.lines[0], count=first.count, faults=faults.as_json()
+        )
+    if count < ROWS_MIN:
+        raise BadCorpus(f"A table needs at least {ROWS_MIN} rows.", reason="too-few-rows", count=count)
     return joined(blocks)
-
-
-def _described(error: BadRow) -> str:
-    """The error's detail, and the column as its index in the schema."""
-    place = (error.field or "").partition(".")[2].partition(".")[2]
-    return f"{error.detail} ({place})" if place else error.detail
 
 
 def _trained(order: JobOrder, release: PearlRelease, report: ReportProgress) -> tuple[Any, Curve]:
@@ -171,6 +178,7 @@ def _result(spec: SynthesisSpec, declared: DeclaredTable, release: Release, *, r
         "row_count": "public" if spec.rows_are_public else "protected",
         "columns": len(declared.schema.columns),
         "classes": declared.schema.classes,
+        "rows_per_subject": declared.rows_per_subject,
         "dimension": declared.dimension,
         "privacy": event.privacy_block() | {"noise_multiplier": event.noise_multiplier},
         "warnings": _warnings(release, rows),
@@ -194,6 +202,7 @@ def synthesis_card(result: Mapping[str, Any]) -> str:
     """Return the card of a file that generates synthetic rows."""
     privacy = result["privacy"]
     count = "public" if result["row_count"] == "public" else "estimated from the noisy counts"
+    protected = whom(result["rows_per_subject"])
     return "\n".join(
         [
             f"# Synthetic rows `{result['name']}`",
@@ -203,7 +212,7 @@ def synthesis_card(result: Mapping[str, Any]) -> str:
             "",
             "| | |",
             "| --- | --- |",
-            f"| guarantee | epsilon {privacy['epsilon']:g}, delta {privacy['delta']:g}, for replacing one record |",
+            f"| guarantee | epsilon {privacy['epsilon']:g}, delta {privacy['delta']:g}, for replacing {protected} |",
             f"| mechanism | `{privacy['mechanism']}`, noise multiplier {privacy['noise_multiplier']:.4g} |",
             f"| rows | {result['rows']} ({count}) |",
             f"| columns | {result['columns']} |",

@@ -19,7 +19,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from core.mechanisms.vectors.release import noise_generator
-from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
+from core.synthesis.columns import STEPS
+from core.synthesis.encoding import EncodedTable, unit_vectors
 from core.synthesis.schema import TableSchema
 
 FloatArray = npt.NDArray[np.float64]

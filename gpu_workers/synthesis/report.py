@@ -16,10 +16,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from core.synthesis.encoding import STEPS, EncodedTable, associations
+from core.synthesis.columns import STEPS, Column, NumericColumn
+from core.synthesis.encoding import EncodedTable, associations
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.pearl_release import PearlRelease
-from core.synthesis.schema import Column, NumericColumn, TableSchema
+from core.synthesis.schema import TableSchema
 from gpu_workers.synthesis.label_scores import ROWS_MIN, LabelScores, label_scores, measures, split
 
 FloatArray = npt.NDArray[np.float64]
@@ -321,6 +322,14 @@ class Facts:
     epsilon: float
     delta: float
     noise_multiplier: float
+    rows_per_subject: int | None = None
+
+
+def whom(rows_per_subject: int | None) -> str:
+    """What may be replaced under the guarantee."""
+    return (
+        "one record" if rows_per_subject is None else f"one subject, of which up to {rows_per_subject} records are used"
+    )
 
 
 def page(
@@ -348,7 +357,10 @@ def _facts(facts: Facts, release: PearlRelease | MarginalsRelease) -> str:
     noise = release.noise if isinstance(release, MarginalsRelease) else release.counts_noise
     count = "public" if facts.rows_are_public else "protected: estimated from the noisy counts"
     rows = [
-        ("Guarantee", f"epsilon {facts.epsilon:g}, delta {facts.delta:g}, for replacing any one record"),
+        (
+            "Guarantee",
+            f"epsilon {facts.epsilon:g}, delta {facts.delta:g}, for replacing {whom(facts.rows_per_subject)}",
+        ),
         (
             "Method",
             f"<code>{escape(facts.method)}</code>, one Gaussian release, multiplier {facts.noise_multiplier:.4g}",

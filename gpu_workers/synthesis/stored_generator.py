@@ -22,9 +22,10 @@ import numpy.typing as npt
 from core.errors import InvalidInput
 from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.vectors.release import noise_generator
-from core.synthesis.encoding import STEPS, CodeArray, EncodedTable
+from core.synthesis.columns import STEPS, CategoricalColumn, CodeArray, Column, NumericColumn
+from core.synthesis.encoding import EncodedTable
 from core.synthesis.marginals_release import MarginalsRelease
-from core.synthesis.schema import CategoricalColumn, Column, NumericColumn, TableSchema, table_schema
+from core.synthesis.schema import TableSchema, table_schema
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
 WHOLE_NUMBERS_MAX = 128

@@ -62,6 +62,18 @@ class FieldProblem(TypedDict):
     nearest: NotRequired[Annotated[str, doc("Of `permitted` the one within two letters of what was sent, if any.")]]
 
 
+class TableFault(TypedDict):
+    """One kind of fault of a table's rows."""
+
+    reason: Annotated[str, doc("What is wrong, as a fixed word.")]
+    column: NotRequired[Annotated[str, doc("The declared column.")]]
+    position: NotRequired[Annotated[int, doc("The place of an unknown column in its row, from 1.")]]
+    nearest: NotRequired[Annotated[str, doc("The declared column with a name like that of the unknown one.")]]
+    permitted: NotRequired[Annotated[str, doc("What the column permits, from its declaration.")]]
+    lines: Annotated[list[int], doc("The first rows with it, at most five: lines, or rows of a JSON body, from 1.")]
+    count: Annotated[int, doc("How many rows have it.")]
+
+
 class RefusingArm(TypedDict):
     """What a rule of an account has left, and what the refused request needs of it."""
 
@@ -88,6 +100,9 @@ class _Facts(TypedDict):
     row: NotRequired[Annotated[int | None, doc("The number of the row, from 0; of `bad-row`.")]]
     line: NotRequired[Annotated[int, doc("The number of the line, from 1; of jobs that failed.")]]
     count: NotRequired[Annotated[int, doc("How many there are; of jobs that failed.")]]
+    faults: NotRequired[
+        Annotated[list[TableFault], doc("What is wrong with the rows of a table, at most 50 kinds; of a synthesis.")]
+    ]
     cause: NotRequired[Annotated[str, doc("The code of the cause; of `not-ready`.")]]
     workers: NotRequired[Annotated[dict[str, Any], doc("The stage of each worker; of `not-ready`.")]]
 

@@ -237,6 +237,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
             "errors": [{"field": error.field, "message": error.detail}],
             "reason": error.reason,
             "row": error.row,
+            "faults": list(error.faults),
         }
     elif isinstance(error, errors.InvalidInput) and error.field is not None:
         members = {"errors": [{"field": error.field, "message": error.detail}]}

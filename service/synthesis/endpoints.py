@@ -67,7 +67,7 @@ class RowText:
 
         rows = decode_rows(self.source.sample(count))
         if self.form == "csv":
-            return _csv([list(row.values()) for row in rows])
+            return _csv([[_cell(value) for value in row.values()] for row in rows])
         return b"".join(orjson.dumps(self.declared.written(row)) + b"\n" for row in rows)
 
 
@@ -85,6 +85,11 @@ def _csv(rows: list[list[object]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    """A boolean as in JSON; a missing value is an empty cell."""
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 class SampleTurns(Turns):

@@ -89,12 +89,12 @@ class SynthesisKind(JobKind):
         """
         declared = self._declared(fields)
         if isinstance(fields, SynthesisRequest):
-            from core.synthesis.encoding import Outside, encode_rows
+            from core.synthesis.columns import Outside
+            from core.synthesis.encoding import encode_rows
 
             if len(fields.rows) > self._settings.synthesis_rows_max:
                 raise InvalidInput(f"at most {self._settings.synthesis_rows_max} rows", field="rows")
-            rows = [declared.row(row, number=number) for number, row in enumerate(fields.rows)]
-            encode_rows(declared.schema, rows, outside=Outside(fields.outside))
+            encode_rows(declared, fields.rows, outside=Outside(fields.outside))
         return fields
 
     async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice:  # noqa: ARG002
@@ -154,5 +154,6 @@ class SynthesisKind(JobKind):
             frequencies=fields.frequencies or FREQUENCIES_DEFAULT,
             bins=fields.bins or BINS_DEFAULT,
             design=Design(fields.design or DESIGN_DEFAULT),
+            rows_per_subject=declared.rows_per_subject,
         ).check(declared.schema, record_budget(fields.epsilon, fields.delta))
         return declared

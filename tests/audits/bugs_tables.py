@@ -14,6 +14,7 @@ from synthesis_kit import toy_schema
 
 from core.mechanisms.samplers import discrete_noise
 from core.synthesis import encoding, marginals_release, pearl_release
+from core.synthesis.columns import NumericColumn
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.frequencies import FeatureMap, Group
 from core.synthesis.pricing import noise_scale
@@ -117,14 +118,13 @@ def no_rejection(patch: pytest.MonkeyPatch) -> None:
 
 def bounds_from_the_rows(patch: pytest.MonkeyPatch) -> None:
     """Steps between the least and the greatest value there is, not between the declared bounds."""
-    real = encoding._steps
+    real = NumericColumn.encode
 
-    def broken(column: Any, values: Any, *rest: Any) -> Any:
-        return real(
-            dataclasses.replace(column, minimum=min(values), maximum=max(max(values), min(values) + 1)), values, *rest
-        )
+    def broken(column: Any, values: Any, outside: Any) -> Any:
+        ends = {"minimum": min(values), "maximum": max(max(values), min(values) + 1)}
+        return real(dataclasses.replace(column, **ends), values, outside)
 
-    patch.setattr(encoding, "_steps", broken)
+    patch.setattr(NumericColumn, "encode", broken)
 
 
 def _noise_is_gaussian() -> bool:

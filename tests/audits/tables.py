@@ -17,7 +17,8 @@ from audits.kit import Audit, Found, Scale
 from synthesis_kit import table_of, toy_schema
 
 from core.synthesis import marginals_release, pearl_release
-from core.synthesis.encoding import STEPS, EncodedTable
+from core.synthesis.columns import STEPS
+from core.synthesis.encoding import EncodedTable
 from core.synthesis.pricing import RecordBudget, noisy, record_budget
 from core.synthesis.schema import TableSchema
 

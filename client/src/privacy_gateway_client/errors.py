@@ -38,7 +38,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privacy_gateway_client.generated.models import BudgetAmount, ProblemDocument, RefusingArm
+from privacy_gateway_client.generated.models import BudgetAmount, ProblemDocument, RefusingArm, TableFault
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class StreamInterrupted(GatewayError):
 
 
 class JobFailed(GatewayError):
-    """A job failed. `reason`, `line`, `count`: facts of its problem. `spent`: what was charged."""
+    """A job failed. `reason`, `line`, `count`, `faults`: facts of its problem. `spent`: what was charged."""
 
     def __init__(self, job: Any) -> None:
         self.job = job
@@ -132,6 +132,7 @@ class JobFailed(GatewayError):
         self.reason = problem.reason if problem else None
         self.line = problem.line if problem else None
         self.count = problem.count if problem else None
+        self.faults = (problem.faults if problem else None) or []
         self.spent: BudgetAmount = job.spent
         super().__init__(f"the job {job.job_id} is {job.status}: {self.reason or self.code}")
 
@@ -269,7 +270,12 @@ class Rejected(Problem):
 
 
 class BadRow(Rejected):
-    """A row of a table or corpus cannot be used. `row`, `line`: its number; the content is never shown."""
+    """A row of a table or corpus cannot be used. `row`, `line`: its number; the content is never shown. `faults`: all
+    that is wrong with the rows of a table."""
+
+    @property
+    def faults(self) -> list[TableFault]:
+        return [TableFault.model_validate(fault) for fault in self.members.get("faults", ())]
 
     @property
     def row(self) -> int | None:

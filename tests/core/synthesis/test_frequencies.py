@@ -8,11 +8,12 @@ from synthesis_kit import toy_schema
 
 from core.errors import InvalidInput
 from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX
-from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
+from core.synthesis.columns import STEPS, NumericColumn
+from core.synthesis.encoding import EncodedTable, unit_vectors
 from core.synthesis.frequencies import FeatureMap, by_column, low_order
 from core.synthesis.pearl_release import Design, EmbeddingPlan, embedded, low_order_plan, pearl_release
 from core.synthesis.pricing import record_budget
-from core.synthesis.schema import NumericColumn, TableSchema, table_schema
+from core.synthesis.schema import TableSchema, table_schema
 
 LABEL = {"name": "label", "kind": "categorical", "categories": ["no", "yes"]}
 

@@ -8,7 +8,8 @@ from synthesis_kit import table_of, toy_schema
 
 from core.errors import InvalidInput
 from core.synthesis import marginals_release as module
-from core.synthesis.encoding import STEPS, EncodedTable, decode_rows
+from core.synthesis.columns import STEPS
+from core.synthesis.encoding import EncodedTable, decode_rows
 from core.synthesis.marginals_release import joint_counts, marginals_release, squared_sensitivity
 from core.synthesis.pricing import record_budget
 

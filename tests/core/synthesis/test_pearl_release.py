@@ -13,7 +13,8 @@ from core.accounting.exact import delta_of_gaussian
 from core.errors import InvalidInput, OutOfRange
 from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX
 from core.synthesis import pearl_release as module
-from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
+from core.synthesis.columns import STEPS
+from core.synthesis.encoding import EncodedTable, unit_vectors
 from core.synthesis.frequencies import FeatureMap, public_frequencies
 from core.synthesis.pearl_release import (
     PEARL,

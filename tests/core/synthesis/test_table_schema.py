@@ -10,7 +10,8 @@ import pytest
 from synthesis_kit import SHOP
 
 from core.errors import BadRow, InvalidInput
-from core.synthesis.encoding import STEPS, Outside, decode_rows, encode_rows, unit_vectors
+from core.synthesis.columns import STEPS, Outside
+from core.synthesis.encoding import decode_rows, encode_rows, unit_vectors
 from core.synthesis.schema import COLUMNS_MAX, WIDTH_MAX, declared_table, table_schema
 
 SECRET = "s3cr3t"

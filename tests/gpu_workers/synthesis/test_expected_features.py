@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from core.synthesis.encoding import STEPS, unit_vectors
+from core.synthesis.columns import STEPS
+from core.synthesis.encoding import unit_vectors
 from core.synthesis.frequencies import low_order, public_frequencies
 from core.synthesis.schema import TableSchema, table_schema
 from gpu_workers.synthesis.generator import Generator, GeneratorShape, expected_features

@@ -13,7 +13,8 @@ from synthesis_kit import SHOP, shop_rows
 
 from core.errors import BadCorpus, JobFilesLost
 from core.synthesis import marginals_release, pearl_release
-from core.synthesis.encoding import Outside, encode_rows
+from core.synthesis.columns import Outside
+from core.synthesis.encoding import encode_rows
 from core.synthesis.schema import declared_table
 from gpu_workers.jobs.protocol import INPUT, EncryptedCheckpoint, JobOrder
 from gpu_workers.synthesis import job as synthesis_job
@@ -154,7 +155,7 @@ def test_a_bad_row_is_reported_by_line_and_kind() -> None:
         ((ROW,), "too-few-rows", None), ((), "too-few-rows", None), ((ROW,) * 11, "too-many-rows", None),
         ((ROW, b"\n\n", ROW, {**ROW, "age": 101}), "outside-bounds", 5),
         ((ROW, ROW, {**ROW, "age": "walrus"}), "not-a-number", 3), ((ROW, ROW, {**ROW, "age": 1.5}), "not-whole", 3),
-        ((ROW, {**ROW, "colour": "walrus"}), "unknown-category", 2), ((ROW, {"age": 3}), "wrong-columns", 2),
+        ((ROW, {**ROW, "colour": "walrus"}), "unknown-category", 2), ((ROW, {"age": 3}), "missing-column", 2),
         ((ROW, [1, 2]), "wrong-columns", 2), ((ROW, b'{"age": NaN}\n'), "malformed-json", 2),
         ((ROW, b"\xff\n"), "not-utf-8", 2),
     ]:  # fmt: skip

@@ -184,7 +184,9 @@ def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(real_gateway: Gatewa
     failed = until(owner.http, created.json()["job_id"])
     assert (failed["status"], failed["problem"]["code"]) == ("failed", "bad-corpus")
     assert (failed["problem"]["reason"], failed["problem"]["line"]) == ("unknown-category", 4)
-    assert "columns.2" in failed["problem"]["detail"]
+    (fault,) = failed["problem"]["faults"]
+    assert (fault["column"], fault["lines"], fault["count"]) == ("colour", [4], 1)
+    assert fault["permitted"] == "one of red, green, blue"
     assert "walrus" not in json.dumps(failed)
     assert costs(failed) == costs(owner.account("record"), "committed") == (NOTHING, NOTHING)
     assert transitions(owner) == ["open", "reserve", "cancel"]

@@ -297,6 +297,25 @@ class Suppressed(Answer):
     """The list or recogniser that suppresses it; absent for other rules."""
 
 
+class TableFault(Answer):
+    """One kind of fault of a table's rows."""
+
+    reason: str
+    """What is wrong, as a fixed word."""
+    column: str | None = None
+    """The declared column."""
+    position: int | None = None
+    """The place of an unknown column in its row, from 1."""
+    nearest: str | None = None
+    """The declared column with a name like that of the unknown one."""
+    permitted: str | None = None
+    """What the column permits, from its declaration."""
+    lines: list[int]
+    """The first rows with it, at most five: lines, or rows of a JSON body, from 1."""
+    count: int
+    """How many rows have it."""
+
+
 class TenantKey(Answer):
     """A new tenant and its first key."""
 
@@ -453,6 +472,8 @@ class ProblemDocument(Answer):
     """The number of the line, from 1; of jobs that failed."""
     count: int | None = None
     """How many there are; of jobs that failed."""
+    faults: list[TableFault] | None = None
+    """What is wrong with the rows of a table, at most 50 kinds; of a synthesis."""
     cause: str | None = None
     """The code of the cause; of `not-ready`."""
     workers: dict[str, Any] | None = None
