@@ -10,7 +10,7 @@ from service.budget.endpoints import CAPABILITY as BUDGET
 from service.capability import Capability
 from service.dashboard.endpoints import CAPABILITY as DASHBOARD
 from service.domains.endpoints import CAPABILITY as DOMAINS
-from service.finetune.job_kind import CAPABILITY as FINETUNE
+from service.finetune.endpoints import CAPABILITY as FINETUNE
 from service.guardrail.endpoints import CAPABILITY as GUARDRAIL
 from service.infill.job_kind import CAPABILITY as INFILL
 from service.jobs.endpoints import CAPABILITY as JOBS

@@ -39,7 +39,7 @@ service.files: config
 service.jobs: config http files
 service.budget: config http releases jobs  # the estimate prices every kind of job
 service.domains: config http files jobs  # a kind of job
-service.finetune: config http releases jobs accounting  # a kind of job; its noise is a calculation
+service.finetune: config http files releases jobs accounting  # a kind of job; its noise is a calculation
 service.infill: config http files jobs sanitize  # a kind of job that masks as `/sanitize` does
 service.synthesis: config http releases jobs  # a kind of job
 service.sentdp: config http releases domains  # releases are made from a domain's pack
@@ -63,7 +63,7 @@ service.cli: config domains files openai processes releases sanitize tenants  # 
 gpu_workers.packs:
 gpu_workers.engine:
 gpu_workers.models:
-gpu_workers.handlers: engine models packs
+gpu_workers.handlers: engine models packs finetune  # what a fine-tuning has made predicts beside the encoder
 gpu_workers.jobs:
 gpu_workers.domains: jobs models packs  # an own pack uses the space of the shipped one
 gpu_workers.finetune: jobs models

@@ -20,8 +20,9 @@ from core.redis.client import LedgerClient, SharedReads
 
 DOMAINS = "domains"
 MODELS = "infill"
+CLASSIFIERS = "finetune"
 ARTIFACTS = "artifacts"
-AREAS = (DOMAINS, MODELS, ARTIFACTS)
+AREAS = (DOMAINS, MODELS, CLASSIFIERS, ARTIFACTS)
 
 
 @dataclass(frozen=True)

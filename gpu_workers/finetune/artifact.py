@@ -12,13 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from core.accounting.plans import Kind, Line
 from core.finetune.inputs import Hyperparameters
 from core.finetune.plan import Sampling, epoch_steps
-from gpu_workers.finetune.classifier import Base, Classifier, Metrics, load_base
+from gpu_workers.finetune.classifier import Base, Classifier, Metrics, Rows, load_base, probabilities
 from gpu_workers.finetune.gradients import Method, prepare
+from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.jobs.protocol import cell
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
@@ -45,6 +48,7 @@ class ClassifierInfo:
     epsilon: float
     delta: float
     sampling: str = "poisson"  # `random_allocation`: each row in one of round(rows / batch) steps of each epoch
+    model: str = BUNDLED  # the name of the encoder in the settings of the gateway that trained it
 
 
 def save_classifier(path: Path, info: ClassifierInfo, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -75,6 +79,26 @@ def load_classifier(
         for name, parameter in trained.optimised.items():
             parameter.copy_(tensors[name])
     return info, base, model.eval()
+
+
+class LoadedClassifier:
+    """A file's classifier, ready to answer."""
+
+    def __init__(self, path: Path, encoders: Mapping[str, str], *, device: torch.device) -> None:
+        """`encoders`: folders of encoders by the names that files have of them. Raises ValueError as
+        `load_classifier`, and for a name that is missing."""
+        info, _ = _read(path)
+        folder = None if info.model == BUNDLED else encoders.get(info.model)
+        if folder is None and info.model != BUNDLED:
+            raise ValueError("there is no encoder of this name")
+        self._device = device
+        self.info, self._base, self._model = load_classifier(path, Path(folder) if folder else None, device=device)
+
+    def probabilities(self, texts: Sequence[tuple[str, ...]]) -> npt.NDArray[np.float32]:
+        """The probability of each label, float32 `[rows, labels]`, in the order of the declared labels. The answer for
+        a row is a function of the row and the weights: post-processing of what the training released."""
+        rows = Rows(self._base, texts, [0] * len(texts), device=self._device)
+        return probabilities(self._model, rows).numpy()
 
 
 def _read(path: Path) -> tuple[ClassifierInfo, dict[str, torch.Tensor]]:

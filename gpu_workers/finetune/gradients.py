@@ -52,7 +52,6 @@ from enum import StrEnum
 from typing import ClassVar
 
 import torch
-from opacus.grad_sample import GradSampleHooks
 from torch import nn
 
 from core.errors import InvalidInput
@@ -86,6 +85,8 @@ class PrivateGradient:
         self._model, self._parameters = model, dict(parameters)
         self._clip_norm, self._deviation = clip_norm, noise_multiplier * clip_norm
         self._expected_batch = expected_batch
+        from opacus.grad_sample import GradSampleHooks  # takes seconds, and a classifier that answers needs no gradient
+
         model.train()
         try:
             self._hooks = GradSampleHooks(model, loss_reduction="sum")

@@ -12,7 +12,7 @@ memory of this process.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,8 @@ def run(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, An
     lines = by_every_accountant(spec.budget.plan)
     replaced = epsilon_of(spec.budget.epsilon_nano)
     card = classifier_card(spec.name, made.info, lines, replace_one=replaced, metrics=made.metrics)
-    publish(partial(save_classifier, info=made.info, tensors=made.tensors), card, spec.targets)
+    info = replace(made.info, model=spec.model)
+    publish(partial(save_classifier, info=info, tensors=made.tensors), card, spec.targets)
     accountants = [
         {"name": line.name, "order": line.order, "kind": line.result.kind.value, "epsilon": line.result.value}
         for line in lines

@@ -5,6 +5,7 @@ sensitivity of the mechanisms exact. `warm_up` checks this on the device in use 
 
 `VectorReleaser` releases vectors and the vectors of texts. A text is one unit: it is encoded as a whole, up to the
 encoder's token limit, into one vector of length 1. `PackCache` holds the domain packs of the data directory.
+`Classifiers` answers for the fine-tuned classifiers of tenants.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from gpu_workers.engine.arrays import Array, BlockArray
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import EmbedderFacts
 from gpu_workers.handlers.options import FileCache, WorkerOptions, load_pack
-from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
+from gpu_workers.handlers.tasks import ClassifyTask, EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
 from gpu_workers.models.device import Measured, torch_device
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.integer.compiled import keep_compiled
@@ -49,6 +50,7 @@ from gpu_workers.models.sources import AUTO_PRECISION, FLOATING, INT8
 from gpu_workers.packs import VECTOR_PACK, pack_paths, routes_path
 
 if TYPE_CHECKING:
+    from gpu_workers.finetune.artifact import LoadedClassifier
     from gpu_workers.models.encoder import Encoder
     from gpu_workers.models.integer.encoder import IntegerEncoder
 
@@ -193,7 +195,28 @@ def _put(place: BlockArray, rows: Vectors, start: int) -> None:
         place.write_rows(rows, start)
 
 
-Answer = EmbedRelease | Encoded | int | GatewayError
+_CLASSIFIERS_LOADED_MAX = 4  # each has an encoder of its own
+
+
+class Classifiers:
+    """The classifiers that tenants have fine-tuned, loaded when a task names them."""
+
+    def __init__(self, options: WorkerOptions, device: torch.device) -> None:
+        self._paths = dict(options.finetune_models)
+        self._device = device
+        self._loaded = FileCache(self._load, loaded_max=_CLASSIFIERS_LOADED_MAX)
+
+    def probabilities(self, task: ClassifyTask) -> Array:
+        """Raises ValueError for a file that is no classifier, or whose encoder is another than the operator's."""
+        return self._loaded.get(task.model).probabilities(task.rows)
+
+    def _load(self, file: FileVersion) -> LoadedClassifier:
+        from gpu_workers.finetune.artifact import LoadedClassifier  # peft: no other task needs it
+
+        return LoadedClassifier(Path(file.path), self._paths, device=self._device)
+
+
+Answer = EmbedRelease | Encoded | int | Array | GatewayError
 
 _X86_64 = ("x86_64", "AMD64")  # where the encoder in integers is tested
 _CANARY = ("The gateway is warming up.", "This sentence is public.", "So is this one.")
@@ -233,6 +256,7 @@ class Embedder:
                 raise RuntimeError("the canary release is not finite")
         self._vectors = VectorReleaser(self._encoder)
         self._vectors.check()
+        self._classifiers = Classifiers(options, torch.device(self._encoder.device))
         return EmbedderFacts(
             encoder=self._encoder.facts(),
             domains=tuple(sorted({domain for domain, _ in named})),
@@ -291,21 +315,27 @@ class Embedder:
         if not self._routed.self_check():
             raise UnfitDevice("this device does not compute routes exactly")
 
-    def prepare(self, tasks: Sequence[EmbedTask | EncodeTask | VectorTask]) -> Callable[[], list[Answer]]:
+    def prepare(
+        self, tasks: Sequence[EmbedTask | EncodeTask | VectorTask | ClassifyTask]
+    ) -> Callable[[], list[Answer]]:
         """Encode the texts (see `Handler.prepare`). The draw returns a document's embedding, the encoded sentences of a
-        piece of a document, or the number of vectors that it wrote to the task's block. Documents that share one call
-        of a mechanism fail together; vectors fail by task."""
+        piece of a document, the number of vectors that it wrote to the task's block, or what a classifier has found.
+        Documents that share one call of a mechanism fail together; vectors and classified texts fail by task."""
         documents = [task for task in tasks if isinstance(task, EmbedTask)]
         parts = [task for task in tasks if isinstance(task, EncodeTask)]
         encoded = self._sentences([*documents, *parts])
         sentences, vectors_of_parts = encoded[: len(documents)], encoded[len(documents) :]
         draw_vectors = self._vectors.prepare([task for task in tasks if isinstance(task, VectorTask)])
+        classified = [
+            guarded(self._classifiers.probabilities, task) for task in tasks if isinstance(task, ClassifyTask)
+        ]
 
         def draw() -> list[Answer]:
             answers: dict[type, Iterator[Answer]] = {
                 EmbedTask: iter(self._documents(documents, sentences)),
                 EncodeTask: (Encoded(vectors.cpu().numpy(), self._worker) for vectors in vectors_of_parts),
                 VectorTask: iter(draw_vectors()),
+                ClassifyTask: iter(classified),
             }
             return [next(answers[type(task)]) for task in tasks]
 

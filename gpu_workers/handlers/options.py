@@ -36,6 +36,7 @@ class WorkerOptions:
     encoder_path: str | None = None
     encoder_precision: str = AUTO_PRECISION
     domain_packs_dir: str | None = None
+    finetune_models: tuple[tuple[str, str], ...] = ()  # the operator's encoders of classifiers, by name
     measured_dir: str | None = None  # of `gpu_workers.models.device`
     allow_lists_dir: str | None = None
     tagger: str = TAGGER_BUNDLED

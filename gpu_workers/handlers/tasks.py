@@ -160,6 +160,30 @@ class VectorTask:
         return Divided([Task(task, task.weight) for task in tasks], lambda counts: Joined(sum(counts)))
 
 
+@dataclass(frozen=True)
+class ClassifyTask:
+    """Rows of one text, or of two for a classifier of pairs, for the classifier in the file `model`. The result is the
+    probability of each label, float32 `[rows, labels]`. Nothing is drawn."""
+
+    rows: tuple[tuple[str, ...], ...]
+    model: FileVersion
+    any_worker = True
+
+    @property
+    def weight(self) -> int:
+        """Estimated tokens, as in `EmbedTask`."""
+        return _tokens(self._joined)
+
+    @property
+    def _joined(self) -> list[str]:
+        return [" ".join(row) for row in self.rows]
+
+    def pieces(self, weight_max: int) -> Divided:
+        """Classify ranges of rows one after the other."""
+        tasks = [replace(self, rows=self.rows[part]) for part in _ranges(self._joined, weight_max)]
+        return Divided([Task(task, task.weight) for task in tasks], lambda found: Joined(np.concatenate(found)))
+
+
 def _tokens(texts: Sequence[str]) -> int:
     """Estimated work for texts that are encoded one by one, in tokens: one for about four characters, up to the
     encoder's limit, and two markers each. The encoder does not run on the rest of a text, which may have to be read."""

@@ -274,6 +274,7 @@ class JobSettings(BaseModel):
     # TENANT_DISK_BYTES_MAX bounds the space of these files; this bounds the pages that list them.
     domains_per_tenant_max: ClassVar[int] = 64
     infill_models_per_tenant_max: ClassVar[int] = 32
+    classifiers_per_tenant_max: ClassVar[int] = 32
     synthesis_rows_max: ClassVar[int] = 1_000_000  # the job holds its table in memory: JOB_MEMORY_BYTES_MAX
     finetune_rows_max: ClassVar[int] = 500_000  # private rows, up to which the precision of a step is tested
 

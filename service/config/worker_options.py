@@ -85,6 +85,7 @@ def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:
         encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
         encoder_precision=precision_of_workers(settings.encoder_precision, settings.encoder_path, settings.devices),
         domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
+        finetune_models=tuple((name, str(path)) for name, path in sorted(settings.finetune_models.items())),
         measured_dir=str(settings.data_dir.resolve() / MEASURED),
         allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
         tagger=settings.tagger,

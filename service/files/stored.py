@@ -2,7 +2,7 @@
 
     files/tenants/<tenant>/<second>-<digest>    encrypted, in the blob store
 
-The areas are `domains`, `infill` and `artifacts`.
+The areas are `domains`, `infill`, `finetune` and `artifacts`.
 
 Guarantee: a file is used only if its bytes have the digest that the name's entry in Redis has, whoever wrote the local
 copy. A local copy that is missing or damaged is fetched, verified and decrypted, if `LocalCopies` has the space for it.

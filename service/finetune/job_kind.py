@@ -24,11 +24,12 @@ from core.finetune.inputs import (
     read_splits,
 )
 from core.ledger.records import Charge
+from core.state.stored_files import CLASSIFIERS
 from gpu_workers.finetune.spec import BUNDLED, FinetuneSpec
 from service.accounting.calculations import Calculations
-from service.capability import Capability
 from service.config.data_dir import NAME
 from service.config.settings import ROWS_TAKEN, Settings
+from service.files.stored import StoredFiles
 from service.http.strict import AtMost, Strict
 from service.jobs.kind import JobKind, JobPrice, Outputs
 from service.releases.request import check_epsilon
@@ -117,9 +118,11 @@ class FinetuneKind(JobKind):
     entry_point = "gpu_workers.finetune.job:run"
     estimate = FinetuneEstimate
     marks = frozenset({"labels"})
+    kept_limit = "classifiers_per_tenant_max"
 
-    def __init__(self, settings: Settings, *, calculations: Calculations) -> None:
+    def __init__(self, settings: Settings, *, calculations: Calculations, files: StoredFiles) -> None:
         self._settings = settings
+        self._files = files
         self._calculations = calculations
 
     def rows(self, body: FinetuneRequest) -> Iterable[dict[str, Any]]:
@@ -141,6 +144,12 @@ class FinetuneKind(JobKind):
             )
             read_splits(enumerate(resolved.all_rows(), start=1), terms)
         return resolved
+
+    async def kept(self, owner: str) -> set[str]:
+        return await self._files.index.names(owner, CLASSIFIERS)
+
+    def installs(self, fields: Mapping[str, Any]) -> tuple[str, str]:
+        return CLASSIFIERS, fields["name"]
 
     async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice:
         """One event for the whole run. The job runs the very plan that is charged.
@@ -215,8 +224,3 @@ class FinetuneKind(JobKind):
             raise InvalidInput("no such encoder; GET /models lists them under `finetune`", field="model")
         if not any(folder.glob("*.safetensors")):
             raise InvalidInput("the encoder has no safetensors weights; other formats are not read", field="model")
-
-
-CAPABILITY = Capability(
-    name="finetune", job_kinds=lambda parts: [FinetuneKind(parts[Settings], calculations=parts[Calculations])]
-)

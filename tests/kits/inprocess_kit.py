@@ -99,9 +99,10 @@ def _used(role: Role, options: WorkerOptions) -> WorkerOptions:
     usual = WorkerOptions()
     options = replace(options, measured_dir=None)  # each gateway has its own, and none decides what is loaded
     if role is Role.EMBED:
-        own = ("device", "threads", "encoder_path", "encoder_precision", "domain_packs_dir", "packs_loaded_max")
+        own = ("device", "threads", "encoder_path", "encoder_precision", "domain_packs_dir", "packs_loaded_max",
+               "finetune_models")  # fmt: skip
         return replace(usual, **{name: getattr(options, name) for name in own})
-    others = ("encoder_path", "encoder_precision", "domain_packs_dir", "packs_loaded_max")
+    others = ("encoder_path", "encoder_precision", "domain_packs_dir", "packs_loaded_max", "finetune_models")
     if role is Role.SANITIZE:
         options = replace(options, infill=INFILL_OFF)
         others += ("fill_slots_max", "infill_models_loaded_max")

@@ -68,7 +68,10 @@ def api_key(key_file: str | None) -> str:
     return key
 
 
-def documents(path: Path) -> list[dict[str, Any]]:
+_MEMBERS = ("id", "text", "sentences", "embeddings", "subject")
+
+
+def documents(path: Path, members: Sequence[str] = _MEMBERS) -> list[dict[str, Any]]:
     """The documents of a file: JSON lines with a member `text`, `sentences` or `embeddings`; else one text a line.
 
     Raises UsageError with the number of a line that cannot be read."""
@@ -76,17 +79,17 @@ def documents(path: Path) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                found.append(_document(line, number) if path.suffix == ".jsonl" else {"text": line.rstrip("\r\n")})
+                found.append(
+                    _document(line, number, members) if path.suffix == ".jsonl" else {"text": line.rstrip("\r\n")}
+                )
     if not found:
         raise UsageError(f"{path.name} holds no document")
     return found
 
 
-def _document(line: str, number: int) -> dict[str, Any]:
+def _document(line: str, number: int, members: Sequence[str]) -> dict[str, Any]:
     value = _object(line, number)
-    known: dict[str, Any] = {
-        name: value[name] for name in ("id", "text", "sentences", "embeddings", "subject") if name in value
-    }
+    known: dict[str, Any] = {name: value[name] for name in members if name in value}
     if not known.keys() & {"text", "sentences", "embeddings"}:
         raise UsageError(f"line {number} has no member text, sentences or embeddings")
     return known
@@ -433,6 +436,18 @@ def _finetune(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
     (out / f"{args.name}.md").write_text(client.jobs.card(done), encoding="utf-8")
 
 
+def _predict(client: Gateway, args: argparse.Namespace, _: str) -> None:
+    """Label the texts of a file by a fine-tuned classifier: JSON lines, one for each text."""
+    rows = documents(Path(args.file), ("id", "text", "text_pair"))
+    pairs = [row["text_pair"] for row in rows] if all("text_pair" in row for row in rows) else None
+    found = client.models.predict(args.name, [row.get("text", "") for row in rows], text_pairs=pairs)
+    with Path(args.out).open("w", encoding="utf-8") if args.out else nullcontext(sys.stdout) as file:
+        for sent, row in zip(rows, found.data, strict=True):
+            scores = dict(zip(found.labels, row.scores, strict=True))
+            answer = given({"index": row.index, "id": sent.get("id"), "label": row.label, "scores": scores})
+            file.write(json.dumps(answer, ensure_ascii=False) + "\n")
+
+
 def _waited(client: Gateway, job: Job) -> Job:
     return client.jobs.wait(job, progress=True)
 
@@ -533,6 +548,12 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared:
         one.add_argument(f"--{rate}", type=float)
     _training(one, "classifier")
     one.set_defaults(run=_finetune)
+
+    one = commands.add_parser("predict", parents=[shared], help="label texts by a fine-tuned classifier; free")
+    one.add_argument("name", help="of the classifier")
+    one.add_argument("file", help="JSON lines with `text` (and `text_pair`), or one text a line")
+    one.add_argument("--out", help="default: standard output")
+    one.set_defaults(run=_predict)
 
 
 def _training(one: argparse.ArgumentParser, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import Self, Unpack
 
-from privacy_gateway_client.generated.connection import Connection, MethodGroup
+from privacy_gateway_client.generated.connection import Connection, MethodGroup, ranges
 from privacy_gateway_client.generated.content import Embedding, Sanitizing
 from privacy_gateway_client.generated.jobs import Jobs, Submission
 from privacy_gateway_client.errors import line_problem
@@ -22,12 +22,13 @@ from privacy_gateway_client.generated.models import (
     CostEstimate,
     KeyFacts,
     KeySecret,
+    Predictions,
     RecogniserFacts,
     RecogniserRow,
     StoredRecogniser,
     TenantKey,
 )
-from privacy_gateway_client.inputs import checked
+from privacy_gateway_client.inputs import checked, numbered, texts_of
 from privacy_gateway_client.options import BudgetCap, ClientSettings, KeyOptions, TenantOptions
 from privacy_gateway_client.wire import (
     JSON_HEADERS,
@@ -193,6 +194,37 @@ class Models(MethodGroup):
     def delete_fine_tuned(self, name: str) -> None:
         """Delete a fine-tuned model of the tenant."""
         self._connection.delete(f"/models/fine-tuned/{name}")
+
+    def predict(
+        self, name: str, texts: Sequence[str] | str, *, text_pairs: Sequence[str] | str | None = None
+    ) -> Predictions:
+        """The label and the scores of each text by a classifier that the tenant has fine-tuned. Costs no budget.
+
+        text_pairs: the second text of each row, for a classifier of pairs.
+        """
+        found = texts_of("texts", texts)
+        seconds = None if text_pairs is None else texts_of("text_pairs", text_pairs)
+        limits = self._connection.limits
+        weights = [len(json_of(row)) for row in zip(found, seconds or found, strict=False)]
+        answers = []
+        for part in ranges(weights, items=limits.vector_texts, weight=limits.body_bytes * 3 // 4) or [range(0)]:
+            body = {"texts": found[part.start : part.stop]}
+            if seconds is not None:
+                body["text_pairs"] = seconds[part.start : part.stop]
+            with numbered(part):
+                answers.append(self._connection.model(Predictions, post(f"/finetuned/{name}/predict", body)))
+        rows = [row for answer in answers for row in answer.data]
+        for index, row in enumerate(rows):
+            row.index = index
+        return answers[0].model_copy(update={"data": rows})
+
+    def classifiers(self) -> list[dict[str, Any]]:
+        """The classifiers that the tenant has fine-tuned."""
+        return self._connection.rows(get("/finetuned"), "classifiers")
+
+    def delete_classifier(self, name: str) -> None:
+        """Delete a classifier of the tenant."""
+        self._connection.delete(f"/finetuned/{name}")
 
     def projection(self, kind: str, dimension: int, output_dimension: int) -> tuple[Any, float]:
         """The public matrix `[output_dimension, dimension]` of the tenant's releases, and its stretch.

@@ -150,6 +150,17 @@ class PlannedReleases(Answer):
     """How many are left."""
 
 
+class Prediction(Answer):
+    """The answer for a text."""
+
+    index: int
+    """The place of the text in the request, from 0."""
+    label: str
+    """The label with the highest score."""
+    scores: list[float]
+    """The probability of each label by the model, in the order of `labels`."""
+
+
 class RecogniserFacts(Answer):
     """The same with the numbers of its patterns and terms."""
 
@@ -348,6 +359,21 @@ class TextSpan(Answer):
     """What found it; absent where there is no recogniser."""
 
 
+class Training(Answer):
+    """The guarantee of a training."""
+
+    guarantee: str
+    """Always `approx-dp`."""
+    unit: str
+    """Always `record`: one row."""
+    adjacency: str
+    """Always `add-remove`."""
+    epsilon: float
+    """The certified epsilon."""
+    delta: float
+    """The delta."""
+
+
 class AccountPlan(Answer):
     """The one release that an account with a plan admits."""
 
@@ -372,6 +398,32 @@ class AlertRule(Answer):
     """The last delivery to its `webhook`; empty before."""
     tenants: list[str] | None = None
     """Whom it watches, null for all; of the operator's rules."""
+
+
+class PredictionPrivacy(Answer):
+    """What a prediction guarantees."""
+
+    guarantee: str
+    """Always `none`: the texts of the request are not protected."""
+    note: str
+    """Why nothing is charged, in a sentence."""
+    training: Training
+    """The guarantee for the rows of the training."""
+
+
+class Predictions(Answer):
+    """What a classifier answers."""
+
+    model: str
+    """The name of the classifier."""
+    labels: list[str]
+    """Its labels, in the order of the scores."""
+    data: list[Prediction]
+    """A row for each text, in their order."""
+    privacy: PredictionPrivacy
+    """Why nothing is charged, and what the training guarantees."""
+    budget: None
+    """Always null: nothing is charged."""
 
 
 class Privacy(Answer):
