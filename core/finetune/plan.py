@@ -8,6 +8,11 @@ privacy loss distributions. Adjacency: add-remove. Sampling:
 * random allocation (`sampling.random_allocation`): in each epoch every row joins exactly one of its steps, chosen
   uniformly and independently of other rows.
 
+* the counts of the labels (`sampling.noisy_counts`), where the caller has not declared their shares: pure epsilon-DP at
+  `counts_epsilon`. A row counts for one label, so adding or removing it changes one count by 1. The certificate is the
+  sum of this epsilon and that of the steps, by composition; their target is what the counts leave of `epsilon`.
+  Replacing a row changes two counts, and costs twice as much.
+
 Public: the number of rows as the caller declares it, the expected batch, the steps, the names of the labels. The
 declared number determines the sampling probability or the steps of an epoch. It is not counted from the data, so it is
 the same for both neighbours.
@@ -22,7 +27,7 @@ add-remove is lower (docs/adr/0018-private-training.md).
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -34,13 +39,14 @@ from core.accounting.plans import (
     Line,
     PlanAdjacency,
     RandomAllocation,
+    Result,
     SubsampledGaussian,
     check_count,
     check_delta,
     check_number,
 )
 from core.accounting.pld import certified_epsilon
-from core.amounts import EPSILON_MAX, cost_nano, delta_of, limit_femto
+from core.amounts import EPSILON_MAX, cost_nano, delta_of, epsilon_of, limit_femto, limit_nano
 from core.errors import InvalidInput, OutOfRange
 
 ROWS_MIN = 20
@@ -49,6 +55,8 @@ EPOCHS_MAX = 1_000
 STEPS_MAX = 1_000_000
 # A plan is rejected if a signal common to all rows exceeds its noise by less than this number of deviations.
 _UNISON_DEVIATIONS_MIN = 20.0
+# The share of epsilon for counts of the labels: at 8, their noise has a standard deviation of 3.
+_COUNTS_SHARE, _COUNTS_EPSILON_MAX = 1 / 16, 0.5
 
 
 class Sampling(StrEnum):
@@ -74,6 +82,11 @@ class PrivacyPlan:
     noise_multiplier: float
     certificate: Certificate
     sampling: Sampling = Sampling.POISSON
+    counts_epsilon_nano: int = 0  # of the counts of the labels; 0 where they are not released
+
+    @property
+    def counts_epsilon(self) -> float:
+        return epsilon_of(self.counts_epsilon_nano)
 
     @property
     def sampling_rate(self) -> float:
@@ -117,19 +130,31 @@ def steps_of(*, rows: int, batch: int, epochs: float, sampling: Sampling = Sampl
 
 
 def plan_training(
-    *, epsilon: float, delta: float, rows: int, batch: int, steps: int, sampling: Sampling = Sampling.POISSON
+    *,
+    epsilon: float,
+    delta: float,
+    rows: int,
+    batch: int,
+    steps: int,
+    sampling: Sampling = Sampling.POISSON,
+    counted: bool = False,
 ) -> PrivacyPlan:
     """Return the plan with the least noise that is certified (epsilon, delta)-DP. Takes up to some seconds.
+
+    counted: whether the labels are counted under differential privacy, which takes a share of epsilon.
 
     Raises OutOfRange as `check_training`, else as `calibrate_noise` and `calibrate_allocation`.
     """
     check_training(epsilon=epsilon, delta=delta, rows=rows, batch=batch, steps=steps, sampling=sampling)
+    counts_nano = limit_nano(min(_COUNTS_SHARE * epsilon, _COUNTS_EPSILON_MAX)) if counted else 0
+    left = math.nextafter(epsilon - epsilon_of(counts_nano), 0.0) if counted else epsilon
     if sampling is Sampling.POISSON:
-        found = calibrate_noise(epsilon, delta, sampling_rate=_rate(rows, batch), steps=steps)
+        found = calibrate_noise(left, delta, sampling_rate=_rate(rows, batch), steps=steps)
     else:
         each = epoch_steps(rows=rows, batch=batch)
-        found = calibrate_allocation(epsilon, delta, steps=each, epochs=steps // each)
-    return PrivacyPlan(epsilon, delta, rows, batch, steps, found.noise_multiplier, found.certificate, sampling)
+        found = calibrate_allocation(left, delta, steps=each, epochs=steps // each)
+    whole = replace(found.certificate, epsilon=_sum(found.certificate.epsilon, epsilon_of(counts_nano)))
+    return PrivacyPlan(epsilon, delta, rows, batch, steps, found.noise_multiplier, whole, sampling, counts_nano)
 
 
 def check_training(
@@ -172,9 +197,15 @@ def smallest_epsilon(delta: float, *, rows: int) -> float:
 def by_every_accountant(plan: PrivacyPlan) -> tuple[Line, ...]:
     """Return epsilon of the plan at its delta by every accountant: bounds, and estimates that are marked as such.
 
-    The line of `pld` equals the certificate to the last digit, because it uses the certificate's loss grid.
+    The line of `pld` equals the certificate to the last digit, because it uses the certificate's loss grid. The epsilon
+    of the counts of the labels is added to every line.
     """
-    return compare(plan.event(), plan.releases, plan.delta, interval=plan.certificate.loss_interval or None)
+    lines = compare(plan.event(), plan.releases, plan.delta, interval=plan.certificate.loss_interval or None)
+    return tuple(replace(line, result=_with_counts(line.result, plan.counts_epsilon)) for line in lines)
+
+
+def _with_counts(result: Result, counts_epsilon: float) -> Result:
+    return result if result.value is None else replace(result, value=_sum(result.value, counts_epsilon))
 
 
 def replace_one_epsilon(plan: PrivacyPlan) -> float:
@@ -183,7 +214,12 @@ def replace_one_epsilon(plan: PrivacyPlan) -> float:
     Accounts of records use this adjacency (`core.accounting.events`).
     """
     event = plan.event(PlanAdjacency.REPLACE_ONE)
-    return certified_epsilon(((event, plan.releases),), plan.delta)
+    return _sum(certified_epsilon(((event, plan.releases),), plan.delta), 2 * plan.counts_epsilon)
+
+
+def _sum(epsilon: float, counts_epsilon: float) -> float:
+    """The sum, rounded up; exactly `epsilon` where nothing is counted."""
+    return math.nextafter(epsilon + counts_epsilon, math.inf) if counts_epsilon else epsilon
 
 
 def _rate(rows: int, batch: int) -> float:
@@ -239,7 +275,14 @@ class TrainingBudget:
 
 
 def training_budget(
-    *, epsilon: float, delta: float, rows: int, batch: int, steps: int, sampling: str = Sampling.POISSON
+    *,
+    epsilon: float,
+    delta: float,
+    rows: int,
+    batch: int,
+    steps: int,
+    sampling: str = Sampling.POISSON,
+    counted: bool = False,
 ) -> TrainingBudget:
     """Return the plan of least noise that is certified (epsilon, delta)-DP under add-remove, and its cost.
 
@@ -254,7 +297,13 @@ def training_budget(
     except ValueError:
         raise InvalidInput("Delta must be a number between 0 and 1.", field="delta") from None
     plan = plan_training(
-        epsilon=epsilon, delta=delta_of(delta_femto), rows=rows, batch=batch, steps=steps, sampling=Sampling(sampling)
+        epsilon=epsilon,
+        delta=delta_of(delta_femto),
+        rows=rows,
+        batch=batch,
+        steps=steps,
+        sampling=Sampling(sampling),
+        counted=counted,
     )
     replaced = replace_one_epsilon(plan)
     if not math.isfinite(replaced) or replaced > EPSILON_MAX:

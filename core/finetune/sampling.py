@@ -11,8 +11,11 @@ depends only on noisy numbers and hides the last digits, but it is not a proof (
 import numpy as np
 import numpy.typing as npt
 
+from core.mechanisms.samplers.discrete_noise import two_sided_geometric
 from core.mechanisms.samplers.exact import IntArray, uniform_indices
 from core.mechanisms.vectors.release import FloatArray, round_to_grid
+
+WEIGHT_RATIO_MAX = 100.0  # between the weights of two labels
 
 
 def poisson_batch(*, rows: int, batch: int) -> IntArray:
@@ -40,6 +43,26 @@ def random_allocation(*, rows: int, steps: int) -> IntArray:
     if rows < 1:
         raise ValueError("the number of rows must be at least 1")
     return uniform_indices(rows, steps)
+
+
+def noisy_counts(labels: IntArray, *, count: int, epsilon_nano: int) -> IntArray:
+    """Return how many rows have each of `count` labels, with two-sided geometric noise: int64 `[count]`, may be
+    negative. `labels`: int64 `[rows]`, below `count`.
+
+    Guarantee: pure epsilon-DP at `epsilon_nano` nano for one row more or less, which changes one count by 1, and at
+    twice that for replacing a row. The noise is drawn exactly, in integers.
+    """
+    exact = np.bincount(labels, minlength=count).astype(np.int64)
+    return exact + two_sided_geometric(count, epsilon_nano=epsilon_nano, sensitivity=1)
+
+
+def label_weights(sizes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the weight of each label's rows, float64 in [1 / WEIGHT_RATIO_MAX, 1]: the size of the smallest label over
+    its own, so that all labels weigh the same together. `sizes`: shares, or noisy counts, which are raised to at least
+    a hundredth of the largest one. A function of what is public or released.
+    """
+    sizes = np.maximum(sizes, sizes.max() / WEIGHT_RATIO_MAX)
+    return sizes.min() / sizes if sizes.max() > 0 else np.ones_like(sizes)
 
 
 def noisy_sum(total: FloatArray, *, deviation: float, generator: np.random.Generator) -> npt.NDArray[np.float32]:

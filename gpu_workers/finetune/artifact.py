@@ -9,8 +9,9 @@ The card shows the classifier's certificate and the epsilon of every accountant.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +49,7 @@ class ClassifierInfo:
     epsilon: float
     delta: float
     sampling: str = "poisson"  # `random_allocation`: each row in one of round(rows / batch) steps of each epoch
+    counts_epsilon: float = 0.0  # the part of epsilon for counts of the labels
     model: str = BUNDLED  # the name of the encoder in the settings of the gateway that trained it
 
 
@@ -107,6 +109,8 @@ def _read(path: Path) -> tuple[ClassifierInfo, dict[str, torch.Tensor]]:
         raise ValueError("not a classifier file of a known format")
     try:
         used = Hyperparameters(**{name: facts.pop(name) for name in _HYPERPARAMETERS if name in facts})
+        if used.class_shares is not None:
+            used = replace(used, class_shares=tuple(used.class_shares))
         info = ClassifierInfo(**{**facts, "labels": tuple(facts["labels"]), "hyperparameters": used})
         Method(info.method)
     except (ValueError, LookupError, TypeError):
@@ -139,13 +143,18 @@ def classifier_card(
             "| | |",
             "| --- | --- |",
             f"| method | {info.method} |",
-            *(f"| {name.replace('_', ' ')} | {value:g} |" for name, value in asdict(info.hyperparameters).items()),
+            *(
+                _hyperparameter(name, value)
+                for name, value in asdict(info.hyperparameters).items()
+                if value is not None
+            ),
             f"| encoder | {cell(info.base)} (`{info.base_fingerprint}`) |",
             f"| labels | {cell(', '.join(info.labels))} |",
             f"| texts a row | {2 if info.pairs else 1} |",
             f"| rows, as declared (public) | {info.rows} |",
             f"| steps | {info.steps}, {_sampling(info)} |",
             f"| clipping norm | {info.clip_norm:g} |",
+            *([f"| of epsilon, for counts of the labels | {info.counts_epsilon:g} |"] if info.counts_epsilon else []),
             f"| noise multiplier | {info.noise_multiplier:.6g} |",
             *scores,
             "",
@@ -165,6 +174,11 @@ def classifier_card(
             "",
         ]
     )
+
+
+def _hyperparameter(name: str, value: Any) -> str:
+    shown = value if isinstance(value, str) else ", ".join(f"{each:g}" for each in np.atleast_1d(value))
+    return f"| {name.replace('_', ' ')} | {shown} |"
 
 
 def _sampling(info: ClassifierInfo) -> str:

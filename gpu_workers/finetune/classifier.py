@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, recall_score
 from tokenizers import Tokenizer
 from torch import nn
 
@@ -145,14 +145,18 @@ class Classifier(nn.Module):
         nn.init.zeros_(self.head.bias)
         self.head.to(next(base.model.parameters()).device)
 
-    def forward(self, parts: Sequence[Part]) -> torch.Tensor:
-        """Logits `[rows, labels]` in float32."""
+    def forward(self, parts: Sequence[Part] | torch.Tensor) -> torch.Tensor:
+        """Logits `[rows, labels]` in float32, of texts or of what `features` has made of them."""
+        logits: torch.Tensor = self.head(parts if isinstance(parts, torch.Tensor) else self.features(parts))
+        return logits
+
+    def features(self, parts: Sequence[Part]) -> torch.Tensor:
+        """What the head reads, float32 `[rows, ...]`."""
         pooled = [self._pooled(part) for part in parts]
         if len(pooled) == 2:
             first, second = pooled
             pooled = [torch.cat([first, second, (first - second).abs(), first * second], dim=1)]
-        logits: torch.Tensor = self.head(pooled[0])
-        return logits
+        return pooled[0]
 
     def _pooled(self, part: Part) -> torch.Tensor:
         # A 2-D mask would be dropped in a batch without padding, and another kernel would be chosen.
@@ -169,9 +173,9 @@ _LENGTH_STEP = 8
 
 @dataclass(frozen=True)
 class Batch:
-    """`labels` int64 `[rows]`."""
+    """`parts`: texts, or features of a frozen encoder. `labels` int64 `[rows]`."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] | torch.Tensor
     labels: torch.Tensor
 
 
@@ -223,6 +227,37 @@ class Rows:
         return Part(move[0], move[1], move[2] if self._typed else None)
 
 
+class FrozenRows(Rows):
+    """Rows as the features that a frozen encoder makes of them, once. The features of a row depend on that row alone,
+    as its states do."""
+
+    def __init__(self, model: Classifier, rows: Rows, *, pieces_max: int) -> None:
+        self.labels, self._device = rows.labels, rows._device
+        self._features = features_of(model, rows, pieces_max=pieces_max)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batches(
+        self, chosen: npt.NDArray[np.int64], *, pieces_max: int
+    ) -> Iterator[tuple[npt.NDArray[np.int64], Batch]]:
+        """As of `Rows`; a row counts as one piece."""
+        for start in range(0, len(chosen), pieces_max):
+            part = chosen[start : start + pieces_max]
+            rows = torch.from_numpy(part)
+            yield part, Batch(self._features[rows].to(self._device), self.labels[rows].to(self._device))
+
+
+@torch.no_grad()
+def features_of(model: Classifier, rows: Rows, *, pieces_max: int) -> torch.Tensor:
+    """Float32 `[rows, ...]`, on the host. The model is left in evaluation mode."""
+    model.eval()
+    found = torch.empty(len(rows), model.head.in_features)
+    for chosen, batch in rows.batches(np.arange(len(rows)), pieces_max=pieces_max):
+        found[torch.from_numpy(chosen)] = model.features(batch.parts).cpu()
+    return found
+
+
 def _padded(length: int) -> int:
     return -(-max(length, 1) // _LENGTH_STEP) * _LENGTH_STEP
 
@@ -232,11 +267,14 @@ _PIECES_MAX = 2048  # of a batch without gradients
 
 @dataclass(frozen=True)
 class Metrics:
-    """Scores on the caller's public rows: the accuracy, and the mean of the labels' F1."""
+    """Scores on the caller's public rows: the accuracy, the mean of the labels' recalls, that of their F1, and how many
+    labels the model has given at all."""
 
     rows: int
     accuracy: float
+    balanced_accuracy: float
     macro_f1: float
+    labels_given: int
 
 
 @torch.no_grad()
@@ -256,5 +294,7 @@ def measure(model: Classifier, rows: Rows) -> Metrics:
     return Metrics(
         len(rows),
         float(accuracy_score(truth, predicted)),
+        float(recall_score(truth, predicted, labels=np.unique(truth), average="macro", zero_division=0.0)),
         float(f1_score(truth, predicted, average="macro", zero_division=0.0)),
+        len(np.unique(predicted)),
     )

@@ -22,13 +22,19 @@ float32 and float64 does not affect the sum before the noise is added (`core.fin
 Assumption: a row's gradient depends on that row and on earlier releases alone. Within a physical batch this holds up to
 the rounding of float32, which may depend on the number of rows (`gpu_workers.finetune.training`).
 
+Class weights. A row's clipped gradient is multiplied by the weight of its label, at most 1, which is public or a
+function of an earlier release. This is the gradient of a weighted loss whose clipping norm is in proportion to the
+weight. The vector of a row is at most as long as without weights, so the sensitivity and the guarantee do not change.
+(A weight in the loss alone would be clipped away again, because nearly every row is clipped.)
+
 This module returns no loss, norm or batch size, only the release.
 
 In hooks mode, Opacus records each row's gradient for linear layers and layer norms. (Its ghost mode clips through a
 loss that it returns, and does not clip if another loss is used.)
 
-Three methods choose which tensors get per-row gradients, and which are optimised:
+Four methods choose which tensors get per-row gradients, and which are optimised:
 
+* `head`: the head alone, on the frozen encoder: least noise in all, for small tables.
 * `lora`: low-rank adapters (peft) on the encoder's attention, and the head; the rest is frozen.
 * `rgp`: all linear layers of the encoder through low-rank carriers, and the head.
 * `full`: everything except the embeddings. (Position ids are one row for a whole batch, so they have no per-row
@@ -49,7 +55,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import ClassVar
 
 import torch
 from torch import nn
@@ -76,7 +81,7 @@ class PrivateGradient:
         *,
         clip_norm: float,
         noise_multiplier: float,
-        expected_batch: int,
+        expected_batch: float,
     ) -> None:
         """Raises: ValueError if the model trains another set of parameters, or has a layer that mixes rows."""
         trained = {parameter for parameter in model.parameters() if parameter.requires_grad}
@@ -85,6 +90,7 @@ class PrivateGradient:
         self._model, self._parameters = model, dict(parameters)
         self._clip_norm, self._deviation = clip_norm, noise_multiplier * clip_norm
         self._expected_batch = expected_batch
+        self._weights: torch.Tensor | None = None
         from opacus.grad_sample import GradSampleHooks  # takes seconds, and a classifier that answers needs no gradient
 
         model.train()
@@ -92,6 +98,11 @@ class PrivateGradient:
             self._hooks = GradSampleHooks(model, loss_reduction="sum")
         except NotImplementedError:
             raise ValueError("the model has a trained layer that mixes rows in its gradients") from None
+
+    def weigh(self, weights: torch.Tensor, mean: float) -> None:
+        """Set the weight of each label's rows, float64 `[labels]` in (0, 1], and their mean over the rows. Both must be
+        public or released."""
+        self._weights, self._expected_batch = weights, self._expected_batch * mean
 
     def close(self) -> None:
         """Remove the hooks from the model."""
@@ -104,9 +115,13 @@ class PrivateGradient:
         """
         total = {name: torch.zeros_like(each, dtype=torch.int64) for name, each in self._parameters.items()}
         for batch in batches:
-            for name, part in clipped_sum(self.own(batch), clip_norm=self._clip_norm).items():
+            own = self.own(batch)
+            for name, part in clipped_sum(own, clip_norm=self._clip_norm, **self._weights_of(batch)).items():
                 total[name] += part
         return self._released(total)
+
+    def _weights_of(self, batch: Batch) -> Tensors:
+        return {} if self._weights is None else {"weights": self._weights.to(batch.labels.device)[batch.labels]}
 
     def own(self, batch: Batch) -> Tensors:
         """Return each row's own gradient of its loss, `[rows, ...]` by parameter. Private: for clipping, and for
@@ -138,16 +153,19 @@ class PrivateGradient:
 
 
 @torch.no_grad()
-def clipped_sum(own: Tensors, *, clip_norm: float) -> Tensors:
+def clipped_sum(own: Tensors, *, clip_norm: float, weights: torch.Tensor | None = None) -> Tensors:
     """The exact sum of the clipped rows, int64 in units of `UNIT * clip_norm`. The bound is in the module docstring.
 
-    `own`: float32 `[rows, ...]`, at most 2^22 rows; overwritten.
+    `own`: float32 `[rows, ...]`, at most 2^22 rows; overwritten. `weights`: float64 `[rows]`; above 1 they count as 1.
     """
     parts = [torch.linalg.vector_norm(tensor.flatten(1), dim=1, dtype=torch.float64) for tensor in own.values()]
     norms = torch.linalg.vector_norm(torch.stack(parts), dim=0)
     finite = norms.isfinite()
     limit = clip_norm * (1 - ROUNDING_MARGIN)
-    factors = torch.where(finite, limit / (norms.clamp(min=limit) * (UNIT * clip_norm)), 0.0).float()
+    factors = torch.where(finite, limit / (norms.clamp(min=limit) * (UNIT * clip_norm)), 0.0)
+    if weights is not None:
+        factors = factors * weights.clamp(0.0, 1.0)
+    factors = factors.float()
     total = {}
     for name, tensor in own.items():
         rows = tensor if bool(finite.all()) else torch.where(_wide(finite, tensor), tensor, 0.0)
@@ -247,6 +265,7 @@ _ATTENTION = ("query", "value")  # the names in BERT and RoBERTa
 
 
 class Method(StrEnum):
+    HEAD = "head"
     LORA = "lora"
     RGP = "rgp"
     FULL = "full"
@@ -256,7 +275,9 @@ class Trained(ABC):
     """`own`: the tensors with per-row gradients. `optimised`: the tensors that the optimiser updates and a file
     holds."""
 
-    rate: ClassVar[float]  # of Adam; a rate at which the method has been shown to learn
+    rate: float  # a rate at which the method has been shown to learn
+    clip_norm = 0.1  # nearly every row is clipped, so that all rows count alike; Adam compensates for the scale
+    is_adaptive = True  # by Adam, or by plain descent
 
     own: dict[str, nn.Parameter]
     optimised: dict[str, nn.Parameter]
@@ -287,6 +308,19 @@ class Lora(_Direct):
             r=rank, lora_alpha=2 * rank, lora_dropout=0.0, bias="none", target_modules=_attention(model.backbone)
         )
         inject_adapter_in_model(config, model.backbone)
+        self.own = self.optimised = _trained(model)
+
+
+class Head(_Direct):
+    """Plain descent for a few steps: the layer is then close to the differences between the means of the labels, which
+    a small table determines best. Rate and norm are those for pooled vectors of length 1, whose length is sqrt(width).
+    """
+
+    is_adaptive = False
+
+    def __init__(self, model: Classifier) -> None:
+        self.rate, self.clip_norm = 20.0 / model.width, 0.2 * model.width**0.5
+        model.backbone.requires_grad_(False)
         self.own = self.optimised = _trained(model)
 
 
@@ -322,6 +356,8 @@ def prepare(model: Classifier, method: Method, *, rank: int = RANK) -> Trained:
 
     Raises: InvalidInput for a model without layers of known names.
     """
+    if method is Method.HEAD:
+        return Head(model)
     if method is Method.LORA:
         return Lora(model, rank=rank)
     return Full(model) if method is Method.FULL else Reparametrised(model, rank=rank)

@@ -77,7 +77,7 @@ def _trained(
     report("loading", 0.02)
 
     from gpu_workers.finetune.gradients import Method
-    from gpu_workers.finetune.training import Task, fine_tune
+    from gpu_workers.finetune.training import Diverged, Task, fine_tune
     from gpu_workers.models.device import torch_device
 
     loaded = False
@@ -103,6 +103,9 @@ def _trained(
     )
     try:
         return train()
+    except Diverged:
+        said = "The weights have grown beyond all use: lower learning_rate. The run was charged."
+        raise JobFailed(said, reason="diverged") from None
     except InvalidInput as error:
         raise JobFailed(error.detail, reason="unusable-model") from None
     except (ValueError, OSError, SafetensorError):
@@ -116,7 +119,7 @@ def _rows(order: JobOrder) -> Iterator[tuple[int, Any]]:
         try:
             yield number, orjson.loads(line)
         except orjson.JSONDecodeError:
-            raise corpus.unreadable(line, number) from None
+            yield number, corpus.unreadable(line, number)
 
 
 def _report(report: ReportProgress, progress: Progress) -> None:
@@ -144,6 +147,7 @@ def _result(spec: FinetuneSpec, made: FineTuned) -> dict[str, Any]:
         "clip_norm": info.clip_norm,
         "noise_multiplier": info.noise_multiplier,
         "metrics": None if made.metrics is None else asdict(made.metrics),
+        "warnings": [{"code": "one-label"}] if made.metrics is not None and made.metrics.labels_given == 1 else [],
         "privacy": spec.budget.event.privacy_block(),
         "certificate": {"adjacency": "add-remove", "epsilon": info.epsilon, "delta": info.delta},
     }

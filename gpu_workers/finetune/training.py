@@ -15,6 +15,9 @@ The loop reports, at fixed steps: the finished steps, and metrics on the caller'
 of private rows, the norm of a gradient, the size of a batch, or a time: a step takes longer the longer the rows of its
 batch are. When a report is made is not covered (docs/KNOWN_LIMITATIONS.md).
 
+Counts of the labels, where the plan pays for them, are released once before the first step, and a checkpoint holds them
+with the first step. They are drawn again only if no checkpoint holds a step that used them.
+
 Before a training, `batch_pieces` checks on the device whether a row's gradient depends on the other rows of its
 physical batch. The sensitivity of a clipped sum (`gpu_workers.finetune.gradients`) assumes that a row's gradient is a
 function of that row. Products of float32 matrices may round differently for another number of rows and, on some
@@ -34,18 +37,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.finetune.inputs import Hyperparameters, Split
+from core.finetune.inputs import BALANCED, Hyperparameters, Split
 from core.finetune.plan import PrivacyPlan, Sampling
-from core.finetune.sampling import poisson_batch, random_allocation
+from core.finetune.sampling import label_weights, noisy_counts, poisson_batch, random_allocation
 from core.mechanisms.samplers.exact import IntArray
+from core.mechanisms.vectors.release import FloatArray
 from gpu_workers.finetune.artifact import ClassifierInfo
-from gpu_workers.finetune.classifier import Base, Batch, Classifier, Metrics, Part, Rows, load_base, measure
-from gpu_workers.finetune.gradients import Method, PrivateGradient, Trained, prepare
+from gpu_workers.finetune.classifier import Base, Batch, Classifier, FrozenRows, Metrics, Part, Rows, load_base, measure
+from gpu_workers.finetune.gradients import Head, Method, PrivateGradient, Trained, prepare
 from gpu_workers.models.training_loop import Checkpoint, Schedule
 
-CLIP_NORM = 0.1  # nearly every row is clipped, so that all rows count alike; Adam compensates for the scale
 HEAD_RATE = 1e-2  # the head starts at zero and needs a high rate with every method
 BATCH_PIECES = 512  # word pieces of a physical batch
+_WEIGHT_MAX = 1e6
 _CHECKPOINTS = 20
 _MEASUREMENTS = 5
 
@@ -62,6 +66,10 @@ class Progress:
 ReportProgress = Callable[[Progress], None]
 
 
+class Diverged(Exception):
+    """A weight is not finite, or beyond all use. Weights are a function of releases: this is post-processing."""
+
+
 class PrivateTraining:
     """A model in a method's form, Adam on noisy gradients, and the number of finished steps."""
 
@@ -74,11 +82,11 @@ class PrivateTraining:
         *,
         hyperparameters: Hyperparameters = Hyperparameters(),  # noqa: B008 - frozen
         head_rate: float = HEAD_RATE,
-        clip_norm: float = CLIP_NORM,
+        clip_norm: float | None = None,
         batch_pieces: int = BATCH_PIECES,
     ) -> None:
-        """`head_rate`: of Adam for the head. `clip_norm`: of a row's gradient; the noise is proportional to it, so the
-        guarantee does not change. `batch_pieces` bounds the memory, and changes nothing else.
+        """`head_rate`: of Adam for the head. `clip_norm`: of a row's gradient, by default that of the method; the noise
+        is proportional to it, so the guarantee does not change. `batch_pieces` bounds the memory, and nothing else.
 
         Resumes from the checkpoint, if there is one.
 
@@ -87,14 +95,25 @@ class PrivateTraining:
         self.step = 0
         self._allocation: IntArray | None = None  # for random allocation: each row's step in the epoch
         self._model, self._trained, self._plan, self._checkpoint = model, trained, plan, checkpoint
-        self._clip_norm, self._batch_pieces = clip_norm, batch_pieces
+        self._clip_norm, self._batch_pieces = clip_norm or trained.clip_norm, batch_pieces
+        self._sizes: FloatArray | None = None  # of the labels: declared shares or noisy counts, where they are needed
+        if hyperparameters.class_weights == BALANCED and hyperparameters.class_shares is not None:
+            self._sizes = np.array(hyperparameters.class_shares)
         self.rate = hyperparameters.learning_rate or trained.rate
         self._schedule = Schedule(steps=plan.steps, rate=self.rate, warmup=max(1, plan.steps // 10))
-        self._optimiser = torch.optim.AdamW(
-            _groups(trained, self.rate, head_rate), weight_decay=hyperparameters.weight_decay
+        groups = _groups(trained, self.rate, head_rate if trained.is_adaptive else self.rate)
+        decay = hyperparameters.weight_decay
+        self._optimiser: torch.optim.Optimizer = (
+            torch.optim.AdamW(groups, weight_decay=decay)
+            if trained.is_adaptive
+            else torch.optim.SGD(groups, weight_decay=decay)
         )
         self._gradient = PrivateGradient(
-            model, trained.own, clip_norm=clip_norm, noise_multiplier=plan.noise_multiplier, expected_batch=plan.batch
+            model,
+            trained.own,
+            clip_norm=self._clip_norm,
+            noise_multiplier=plan.noise_multiplier,
+            expected_batch=plan.batch,
         )
         state = checkpoint.read()
         if state is not None:
@@ -105,13 +124,25 @@ class PrivateTraining:
 
         `rows`: as many as the plan declares.
 
-        Raises: ValueError for another number.
+        Raises: ValueError for another number; Diverged.
         """
         if len(rows) != self._plan.rows:
             raise ValueError("the number of rows differs from the one that the plan declares")
+        if self._plan.counts_epsilon_nano and self._sizes is None:
+            counts = noisy_counts(
+                rows.labels.numpy(), count=self._model.head.out_features, epsilon_nano=self._plan.counts_epsilon_nano
+            )
+            self._sizes = counts.astype(np.float64)
+        if self._sizes is not None:
+            weights = label_weights(self._sizes)
+            positive = np.maximum(self._sizes, 0.0)
+            mean = float(weights @ positive / positive.sum()) if positive.any() else 1.0
+            self._gradient.weigh(torch.from_numpy(weights), mean)
         while self.step < self._plan.steps:
             self._one_step(rows)
             if self._due(_CHECKPOINTS):
+                if not all(bool((tensor.abs() <= _WEIGHT_MAX).all()) for tensor in self._trained.optimised.values()):
+                    raise Diverged
                 self._save()
                 metrics = measure(self._model, public) if public and self._due(_MEASUREMENTS) else None
                 report(Progress(self.step, self._plan.steps, metrics))
@@ -157,6 +188,7 @@ class PrivateTraining:
             "noise_multiplier": plan.noise_multiplier,
             "clip_norm": self._clip_norm,
             "sampling": plan.sampling.value,
+            **({"counts_epsilon_nano": plan.counts_epsilon_nano} if plan.counts_epsilon_nano else {}),
             **asdict(plan.certificate),
         }
 
@@ -167,6 +199,8 @@ class PrivateTraining:
             "parameters": {name: tensor.detach() for name, tensor in self._trained.optimised.items()},
             "optimiser": self._optimiser.state_dict(),
         }
+        if self._plan.counts_epsilon_nano and self._sizes is not None:
+            state["counts"] = torch.from_numpy(self._sizes)
         if self._allocation is not None and self.step % self._plan.epoch_steps:
             state["allocation"] = torch.from_numpy(self._allocation)
         buffer = io.BytesIO()
@@ -186,6 +220,8 @@ class PrivateTraining:
             parameter.copy_(state["parameters"][name])
         self._optimiser.load_state_dict(state["optimiser"])
         self.step = state["step"]
+        if "counts" in state:
+            self._sizes = state["counts"].cpu().numpy()
         if "allocation" in state:
             self._allocation = state["allocation"].cpu().numpy()
 
@@ -194,7 +230,8 @@ def _groups(trained: Trained, rate: float, head_rate: float) -> list[dict[str, A
     """The optimiser's parameter groups: the encoder's part and the head, each with its peak rate."""
     head = [tensor for name, tensor in trained.optimised.items() if name.startswith("head.")]
     body = [tensor for name, tensor in trained.optimised.items() if not name.startswith("head.")]
-    return [{"params": body, "rate": rate}, {"params": head, "rate": head_rate}]
+    groups = [{"params": body, "rate": rate}, {"params": head, "rate": head_rate}]
+    return [group for group in groups if group["params"]]
 
 
 ROW_BY_ROW = 1
@@ -216,7 +253,13 @@ def batch_pieces(model: Classifier, trained: Trained, base: Base, *, pairs: bool
             for parameter in zero:  # a head or adapter of zeros would hide the gradients of the layers before it
                 parameter.normal_(std=0.1)
         checked = [length for length in _LENGTHS if length <= base.pieces_max]
-        ignored = all(_place_is_ignored(gradient, _made_up(model, base, length, texts=texts)) for length in checked)
+        made_up = [_made_up(model, base, length, texts=texts) for length in checked]
+        if isinstance(trained, Head):  # whose batches are features
+            generator = torch.Generator().manual_seed(0)
+            features = torch.randn(BATCH_PIECES, model.head.in_features, generator=generator)
+            device = model.head.weight.device
+            made_up.append(Batch(features.to(device), (torch.arange(BATCH_PIECES) % 2).to(device)))
+        ignored = all(_place_is_ignored(gradient, batch) for batch in made_up)
     finally:
         gradient.close()
         with torch.no_grad():
@@ -249,6 +292,8 @@ def _made_up(model: Classifier, base: Base, length: int, *, texts: int) -> Batch
 
 def _rolled(batch: Batch) -> Batch:
     """The same rows, each one position later. Segment types are all zero."""
+    if isinstance(batch.parts, torch.Tensor):
+        return Batch(batch.parts.roll(1, dims=0), batch.labels.roll(1))
     parts = (Part(part.ids.roll(1, dims=0), part.mask.roll(1, dims=0), part.types) for part in batch.parts)
     return Batch(tuple(parts), batch.labels.roll(1))
 
@@ -295,24 +340,28 @@ def fine_tune(
 
     base = load_base(base_path, device=device, pieces_max=task.hyperparameters.pieces_max)
     model, trained = _prepared(base, task)
+    pieces = batch_pieces(model, trained, base, pairs=task.pairs)
     training = PrivateTraining(
         model,
         trained,
         plan,
         checkpoint,
         hyperparameters=task.hyperparameters,
-        batch_pieces=batch_pieces(model, trained, base, pairs=task.pairs),
+        batch_pieces=pieces,
     )
     rows = _rows(base, private, task, device)
     shown = _rows(base, public, task, device) if public else None
+    if task.method is Method.HEAD:
+        rows = FrozenRows(model, rows, pieces_max=pieces)
+        shown = FrozenRows(model, shown, pieces_max=pieces) if shown else None
     charge()
     metrics = training.run(rows, shown, report)
     used = replace(
         task.hyperparameters,
-        rank=0 if task.method is Method.FULL else task.hyperparameters.rank,
+        rank=0 if task.method in (Method.HEAD, Method.FULL) else task.hyperparameters.rank,
         learning_rate=training.rate,
     )
-    return FineTuned(_info(base, task, plan, used), dict(trained.optimised), metrics)
+    return FineTuned(_info(base, task, plan, used, trained.clip_norm), dict(trained.optimised), metrics)
 
 
 def _rows(base: Base, split: Split, task: Task, device: torch.device) -> Rows:
@@ -325,7 +374,7 @@ def _prepared(base: Base, task: Task) -> tuple[Classifier, Trained]:
     return model, prepare(model, task.method, rank=task.hyperparameters.rank)
 
 
-def _info(base: Base, task: Task, plan: PrivacyPlan, used: Hyperparameters) -> ClassifierInfo:
+def _info(base: Base, task: Task, plan: PrivacyPlan, used: Hyperparameters, clip_norm: float) -> ClassifierInfo:
     return ClassifierInfo(
         method=task.method.value,
         base=base.name,
@@ -336,9 +385,10 @@ def _info(base: Base, task: Task, plan: PrivacyPlan, used: Hyperparameters) -> C
         rows=plan.rows,
         batch=plan.batch,
         steps=plan.steps,
-        clip_norm=CLIP_NORM,
+        clip_norm=clip_norm,
         noise_multiplier=plan.noise_multiplier,
         epsilon=plan.certificate.epsilon,
         delta=plan.delta,
         sampling=plan.sampling.value,
+        counts_epsilon=plan.counts_epsilon,
     )

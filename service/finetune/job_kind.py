@@ -11,6 +11,7 @@ from pydantic import Field
 from core.amounts import delta_of
 from core.errors import InvalidInput
 from core.finetune.inputs import (
+    BALANCED,
     LABELS_MAX,
     PIECES,
     PIECES_MAX,
@@ -38,34 +39,54 @@ if TYPE_CHECKING:
     from core.finetune.plan import TrainingBudget
 
 
+# Rules of thumb, for what a request leaves out. A quarter of the rows in a batch costs little more for replacing a row
+# than for adding one, and has most of the signal of full batches (docs/reference/benchmarks/fine-tuning.md).
+HEAD_ROWS, BATCH_MAX, EPOCHS = 10_000, 2_000, 5
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
 class FinetuneFields(Strict):
     """Everything but the texts. All of it is public: it must not be derived from the private rows."""
 
     name: str = Field(pattern=rf"^{NAME}$")
-    labels: Annotated[list[Annotated[str, Field(max_length=256)]], AtMost(LABELS_MAX)] = Field(
-        description="The names of the labels, declared."
+    labels: Annotated[list[Annotated[str, Field(max_length=256)] | int], AtMost(LABELS_MAX)] = Field(
+        description="The labels, declared; a whole number stands for its digits."
     )
     pairs: bool = Field(False, description="Whether a row is a pair, `text` and `text_pair`.")
-    method: Literal["lora", "rgp", "full"] = "lora"
+    method: Literal["head", "lora", "rgp", "full"] | None = Field(
+        None, description=f"Default: `head` for fewer than {HEAD_ROWS} rows, else `lora`."
+    )
     model: str = Field(BUNDLED, max_length=64, description="The encoder: one of `finetune` in GET /models.")
     epsilon: float = Field(gt=0, description="Of the run for one row more or less; replacing one costs more.")
     delta: float = Field(gt=0, lt=1)
     rows: int = Field(ge=1, description="The number of private rows, declared: it is public.")
-    batch: int = Field(ge=1, description="Rows expected in a step.")
+    batch: int | None = Field(
+        None, ge=1, description=f"Rows expected in a step; default: a quarter of the rows, at most {BATCH_MAX}."
+    )
     sampling: Literal["poisson", "random_allocation"] = Field(
         "poisson",
         description="`poisson`: each row joins a step by a coin of bias batch / rows. `random_allocation`: each row "
         "joins exactly one of the round(rows / batch) steps of an epoch; whole epochs only.",
     )
-    epochs: float | None = Field(None, gt=0, description="How often a row is expected to be read; or `steps`.")
+    epochs: float | None = Field(
+        None, gt=0, description=f"How often a row is read, as expected; or `steps`; default {EPOCHS}."
+    )
     steps: int | None = Field(None, ge=1)
-    rank: int = Field(RANK, ge=1, le=RANK_MAX, description="Of adapters or carriers; `full` has none.")
+    rank: int = Field(RANK, ge=1, le=RANK_MAX, description="Of adapters or carriers; others have none.")
     pieces_max: int = Field(PIECES, ge=PIECES_MIN, le=PIECES_MAX, description="Word pieces read of a text.")
     learning_rate: float | None = Field(
-        None, gt=0, le=1, description="Of Adam, for the encoder's part; by default the method's own."
+        None, gt=0, le=1, description="For the encoder's part, or of `head`; by default the method's own."
     )
     weight_decay: float = Field(
         0.0, ge=0, le=1, description="Decoupled, as in AdamW: a step shrinks the trained weights by rate times this."
+    )
+    class_weights: Literal["balanced", "none"] = Field(
+        "balanced", description="`balanced`: all labels weigh the same together, whatever their shares."
+    )
+    class_shares: Annotated[list[Share], AtMost(LABELS_MAX)] | None = Field(
+        None,
+        description="The share of each label, in their order: public. Without it, the rows of the labels are counted "
+        "under differential privacy, for a sixteenth of epsilon, at most 0.5.",
     )
     subject: str | None = Field(None, min_length=1, max_length=256)
 
@@ -73,7 +94,7 @@ class FinetuneFields(Strict):
 class LabelledRow(Strict):
     text: str
     text_pair: str | None = None
-    label: str
+    label: str | int
 
 
 class FinetuneRequest(FinetuneFields):
@@ -99,6 +120,28 @@ _PUBLIC_ROWS_MAX = 10_000  # metrics are computed on them about six times
 _STEPS_MAX = 20_000  # at some 4 seconds a step on a processor, the day of JOB_SECONDS_MAX
 _PLAN = ("epsilon", "delta", "rows", "batch", "steps", "sampling")
 _HYPERPARAMETERS = tuple(field.name for field in fields_of(Hyperparameters))
+
+
+def _hyperparameters(fields: Mapping[str, Any]) -> Hyperparameters:
+    found = {name: fields[name] for name in _HYPERPARAMETERS if name in fields}
+    shares = found.get("class_shares")
+    return Hyperparameters(**found | {"class_shares": None if shares is None else tuple(shares)})
+
+
+def _check_shares(fields: FinetuneFields) -> None:
+    """Raises InvalidInput for shares that are not those of the labels."""
+    shares = fields.class_shares
+    if shares is None:
+        return
+    if fields.class_weights != BALANCED:
+        raise InvalidInput("only balanced class_weights use shares", field="class_shares")
+    if len(shares) != len(fields.labels):
+        raise InvalidInput("give one share for each label, in their order", field="class_shares")
+    if abs(sum(shares) - 1) > _SHARES_OFF_MAX:
+        raise InvalidInput("the shares of all labels add up to 1", field="class_shares")
+
+
+_SHARES_OFF_MAX = 0.01
 
 
 class FinetuneKind(JobKind):
@@ -136,7 +179,7 @@ class FinetuneKind(JobKind):
         resolved = self._with_steps(fields)
         if isinstance(resolved, FinetuneRequest):
             terms = RowTerms(
-                labels=tuple(resolved.labels),
+                labels=tuple(map(str, resolved.labels)),
                 pairs=resolved.pairs,
                 rows=resolved.rows,
                 public_rows_max=_PUBLIC_ROWS_MAX,
@@ -158,7 +201,10 @@ class FinetuneKind(JobKind):
         CalculationTimeout, NotStarted.
         """
         budget: TrainingBudget = await self._calculations.run(
-            "training_budget", tenant=owner, **{name: fields[name] for name in _PLAN}
+            "training_budget",
+            tenant=owner,
+            counted=_hyperparameters(fields).is_counted,
+            **{name: fields[name] for name in _PLAN},
         )
         plan = budget.plan
         return JobPrice(
@@ -166,6 +212,8 @@ class FinetuneKind(JobKind):
             fields={"budget": budget.stored()},
             facts={
                 "delta": delta_of(budget.delta_femto),
+                "method": fields["method"],
+                "batch": plan.batch,
                 "noise_multiplier": plan.noise_multiplier,
                 "steps": plan.steps,
                 "certificate": {"adjacency": "add-remove", "epsilon": plan.certificate.epsilon, "delta": plan.delta},
@@ -186,7 +234,7 @@ class FinetuneKind(JobKind):
             model=model,
             model_path=None if model == BUNDLED else str(self._settings.finetune_models[model]),
             budget=budget_of(fields["budget"]),
-            hyperparameters=Hyperparameters(**{name: fields[name] for name in _HYPERPARAMETERS if name in fields}),
+            hyperparameters=_hyperparameters(fields),
             public_rows_max=_PUBLIC_ROWS_MAX,
             text_chars_max=self._settings.document_chars_max,
             device=self._settings.devices[0],
@@ -199,19 +247,25 @@ class FinetuneKind(JobKind):
         from core.finetune.plan import Sampling, check_training, steps_of
 
         settings = self._settings
-        check_labels(fields.labels)
+        labels = [str(label) for label in fields.labels]
+        check_labels(labels)
+        _check_shares(fields)
         self._check_model(fields.model)
         if fields.rows > settings.finetune_rows_max:
             raise InvalidInput(f"at most {settings.finetune_rows_max} rows", field="rows")
-        if (fields.epochs is None) == (fields.steps is None):
-            raise InvalidInput("give exactly one of epochs and steps", field="epochs")
+        if fields.epochs is not None and fields.steps is not None:
+            raise InvalidInput("give one of epochs and steps", field="epochs")
+        batch = fields.batch or max(1, min(fields.rows // 4, BATCH_MAX))
+        method = fields.method or ("head" if fields.rows < HEAD_ROWS else "lora")
         sampling, steps = Sampling(fields.sampling), fields.steps
-        if fields.epochs is not None:
-            steps = steps_of(rows=fields.rows, batch=fields.batch, epochs=fields.epochs, sampling=sampling)
-        if steps is None or steps > _STEPS_MAX:
+        if steps is None:
+            epochs = EPOCHS if fields.epochs is None else fields.epochs
+            steps = steps_of(rows=fields.rows, batch=batch, epochs=epochs, sampling=sampling)
+        if steps > _STEPS_MAX:
             raise InvalidInput(f"at most {_STEPS_MAX} steps", field="steps" if fields.steps else "epochs")
         check_epsilon(fields.epsilon, settings)
-        resolved = fields.model_copy(update={"steps": steps, "epochs": None})
+        found = {"labels": labels, "method": method, "batch": batch, "steps": steps, "epochs": None}
+        resolved = fields.model_copy(update=found)
         check_training(**resolved.model_dump(include=set(_PLAN)) | {"sampling": sampling})
         return resolved
 

@@ -109,7 +109,7 @@ class Classifiers:
             raise UnknownName(code="unknown-model")
         facts = await asyncio.to_thread(_facts, file)
         if facts is None:
-            raise InstalledFileBroken
+            raise InstalledFileBroken(code="infill-broken")
         return StoredClassifier(file, facts)
 
     async def of_tenant(self, tenant: str) -> list[dict[str, Any]]:

@@ -63,6 +63,18 @@ def _one_row_moves_the_sum_by_its_clipping_norm() -> bool:
     return True
 
 
+def _a_weighted_row_moves_the_sum_by_no_more() -> bool:
+    """By the clipping norm times the weight of its label, and by the norm at most, whatever the weight is."""
+    rows, weights = _rows(20), torch.linspace(0.01, 4.0, 20, dtype=torch.float64)
+    for row in range(20):
+        one = {name: tensor[row : row + 1] for name, tensor in rows.items()}
+        found = gradients.clipped_sum(one, clip_norm=CLIP, weights=weights[row : row + 1])
+        moved = _length({name: tensor * _UNIT for name, tensor in found.items()})
+        if not moved <= CLIP * min(1.0, float(weights[row])) * _TOLERANCE:
+            return False
+    return True
+
+
 class _Layers(nn.Module):
     """Two layers, so that a release is over several tensors."""
 
@@ -156,6 +168,7 @@ def _children_sample_independently() -> bool:
 
 
 SENSITIVITY = check("one row moves the clipped sum by C at most", _one_row_moves_the_sum_by_its_clipping_norm)
+WEIGHTED = check("a weighted row moves it by no more", _a_weighted_row_moves_the_sum_by_no_more)
 MEAN = check("the mean is over the expected batch", _mean_is_over_the_expected_batch)
 EMPTY = check("an empty batch's release is fresh Gaussian noise in every tensor", _an_empty_batch_is_noise)
 POISSON = check("batches are Poisson samples", _batches_are_poisson)
@@ -214,6 +227,12 @@ def _not_finite_counts(own: Tensors, *, clip_norm: float) -> Tensors:
     """A row that is not finite makes the sum huge."""
     broken = any(not bool(tensor.isfinite().all()) for tensor in own.values())
     return {name: tensor + (1 << 50) * broken for name, tensor in _clipped(own, clip_norm=clip_norm).items()}
+
+
+def _any_weight(own: Tensors, *, clip_norm: float, weights: torch.Tensor) -> Tensors:
+    """A rare label's rows count more than once."""
+    one = {name: _clipped({name: tensor}, clip_norm=clip_norm)[name] for name, tensor in own.items()}
+    return {name: (tensor.double() * weights.max()).long() for name, tensor in one.items()}
 
 
 def _realised_batch(patch: pytest.MonkeyPatch) -> None:
@@ -347,6 +366,7 @@ BUGS: tuple[Bug, ...] = (
         _sums(_not_finite_counts),
         SENSITIVITY,
     ),
+    Bug("a weight above one", _OF, "multiplied by the weight of its label, at most 1", _sums(_any_weight), WEIGHTED),
     Bug("the mean over the realised batch", _OF, "the mean is over the expected size", _realised_batch, MEAN),
     Bug("no release of an empty batch", _OF, "an empty batch is a step as well", _no_empty_steps, EMPTY),
     Bug("the same noise in every step", _OF, "a generator for each step", _same_noise_each_step, EMPTY),

@@ -37,6 +37,8 @@ NOISE = 2.5
 CLIP = 1.0
 ONE_RUN_NOISE, ONE_RUN_DELTA = 1.5, 1e-9  # a larger delta would outweigh what the guesses of one run prove
 ONE_RUN_CANARIES_MAX = 1_536
+# `head` has too few numbers for canaries in one run; the linear layer of the orthogonal ones stands for it.
+METHODS = [method for method in Method if method is not Method.HEAD]
 
 
 class Canaries(Rows):
@@ -215,7 +217,7 @@ def audits() -> tuple[Audit, ...]:
             lambda scale: orthogonal(NOISE, rounds(scale), Sampling.RANDOM_ALLOCATION),
         ),
     ]
-    for method in Method:
+    for method in METHODS:
         rows.append(
             Audit(
                 f"training-{method}",

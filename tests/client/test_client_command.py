@@ -197,6 +197,8 @@ def test_a_classifier_is_trained(
         "--batch", "8", "--steps", "3", "--weight-decay", "0.01", "--out", str(tmp_path / "made"),
         *(part for label in LABELS for part in ("--label", label)),
     ]  # fmt: skip
+    assert main([*arguments[:-4], "--plan", *arguments[-4:]]) == command.DONE
+    assert "costs epsilon 5" in capsys.readouterr().out
     assert main([*arguments, "--cap", "10"]) == command.BUDGET
     assert tenant.committed("record") == 0
     assert main([*arguments, "--cap", "60"]) == command.DONE

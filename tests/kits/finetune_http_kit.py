@@ -19,6 +19,7 @@ RECORD = {"epsilon": 200.0, "delta": 4e-3, "basic_delta": 4e-3}
 def terms(**fields: Any) -> dict[str, Any]:
     """What a request says besides its rows."""
     body = {"name": "towns", "labels": list(LABELS), "epsilon": 50.0, "delta": 1e-3, "rows": 40, "batch": 8, "steps": 6}
+    body["method"] = "lora"
     found = body | fields
     return {name: value for name, value in found.items() if value is not None}
 

@@ -134,3 +134,7 @@ def test_a_classifier_is_trained_privately(real_gateway: Gateway) -> None:
     done = succeeded(tenant, submit(tenant, model="tiny"))
     assert done["spent"] == estimate["accounts"][0]["cost"]
     assert tenant.http.get(f"/jobs/{done['job_id']}/card").status_code == 200
+    answer = tenant.http.post("/finetuned/towns/predict", json={"texts": ["Maria went to the shop", "So did I"]})
+    assert answer.status_code == 200, answer.text
+    assert {row["label"] for row in answer.json()["data"]} <= {"away", "home"}
+    assert done["spent"] == tenant.account("record")["committed"]

@@ -134,7 +134,8 @@ class JobFailed(GatewayError):
         self.count = problem.count if problem else None
         self.faults = (problem.faults if problem else None) or []
         self.spent: BudgetAmount = job.spent
-        super().__init__(f"the job {job.job_id} is {job.status}: {self.reason or self.code}")
+        said = f" ({problem.detail})" if problem and problem.detail else ""
+        super().__init__(f"the job {job.job_id} is {job.status}: {self.reason or self.code}{said}")
 
 
 class JobCancelled(JobFailed):

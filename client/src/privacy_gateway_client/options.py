@@ -493,7 +493,7 @@ class FinetuneOptions(TypedDict, total=False):
     """The options of `finetune`; docs/reference/finetune.md describes them."""
 
     pairs: bool
-    method: Annotated[str, ("lora", "rgp", "full")]
+    method: Annotated[str, ("head", "lora", "rgp", "full")]
     model: str
     sampling: Annotated[str, ("poisson", "random_allocation")]
     epochs: float | None
@@ -502,6 +502,8 @@ class FinetuneOptions(TypedDict, total=False):
     pieces_max: int
     learning_rate: float | None
     weight_decay: float
+    class_weights: Annotated[str, ("balanced", "none")]
+    class_shares: list[float] | None
     subject: str | None
 
 

@@ -108,3 +108,19 @@ def test_empty_and_repeated_labels_are_refused() -> None:
         with pytest.raises(InvalidInput) as refusal:
             check_labels(labels)
         assert refusal.value.field == "labels"
+
+
+def test_counts_of_the_labels_are_a_part_of_the_target_and_of_every_line() -> None:
+    terms = {"epsilon": 8.0, "delta": 1e-4, "rows": 400, "batch": 400, "steps": 10}
+    counted, declared = plan_training(**terms, counted=True), plan_training(**terms)
+    assert (counted.counts_epsilon, declared.counts_epsilon) == (0.5, 0.0)
+    assert counted.noise_multiplier > declared.noise_multiplier
+    assert 7.99 < counted.certificate.epsilon <= 8.0
+    steps = certified_epsilon(((counted.event(), 10),), 1e-4)
+    assert counted.certificate.epsilon == pytest.approx(steps + 0.5, abs=1e-9)
+    bounds = {line.name: line.result.value for line in by_every_accountant(counted) if line.result.kind is Kind.BOUND}
+    assert bounds["pld"] == pytest.approx(counted.certificate.epsilon, abs=1e-9)
+    # a row that is replaced changes two counts
+    without = replace(counted, counts_epsilon_nano=0)
+    assert replace_one_epsilon(counted) == pytest.approx(replace_one_epsilon(without) + 1.0)
+    assert plan_training(**terms | {"epsilon": 1.6}, counted=True).counts_epsilon == 0.1

@@ -81,7 +81,8 @@ def test_every_step_comes_after_the_charge_and_each_report_is_public(
     assert "add-remove" in card
     reported = [metrics for stage, metrics in world.reports if stage == "training" and metrics]
     assert reported[-1]["step"] == reported[-1]["steps"] == STEPS
-    allowed = {"step", "steps", "public_rows", "public_accuracy", "public_macro_f1"}
+    allowed = {"step", "steps", "public_rows", "public_accuracy", "public_balanced_accuracy"}
+    allowed |= {"public_macro_f1", "public_labels_given"}
     assert all(metrics.keys() <= allowed for metrics in reported)
     assert reported[-1]["public_accuracy"] == result["metrics"]["accuracy"]
     assert result["metrics"]["rows"] == 10
@@ -102,8 +103,9 @@ def test_the_encoders_part_moves_at_the_requested_rate_and_the_artifact_shows_it
     assert info.hyperparameters == used
     assert asdict(used).items() <= result.items()
     card = path.with_suffix(".md").read_text()
-    for name, value in asdict(used).items():
-        assert f"| {name.replace('_', ' ')} | {value:g} |" in card
+    for name in ("rank", "pieces_max", "learning_rate", "weight_decay"):
+        assert f"| {name.replace('_', ' ')} | {getattr(used, name):g} |" in card
+    assert "| class weights | balanced |" in card
     moved = [float(tensor.detach().abs().max()) for name, tensor in model.named_parameters() if "lora_B" in name]
     assert 0 < max(moved) < 1e-7, "these start at zero"
     assert float(model.head.weight.detach().abs().max()) > 1e-3
@@ -182,3 +184,32 @@ def test_bad_rows_are_reported_by_line() -> None:
             read_splits(enumerate(rows, start=1), terms)
         assert (refused.value.reason, refused.value.line, refused.value.count) == (reason, line, count)
         assert "walrus" not in (refused.value.detail or "")
+
+
+def test_all_faults_of_a_file_are_named_with_their_lines_and_no_value() -> None:
+    terms = RowTerms(labels=LABELS, pairs=False, rows=500, public_rows_max=2, text_chars_max=30)
+    wrong = [{"text": "a", "label": "walrus"}, {"walrus": 1}, {"text": "walrus" * 9, "label": "home"}, ["walrus"]]
+    for sent, said in [
+        (wrong,
+         "4 rows cannot be used: unknown-label in line 1; wrong-row in lines 2, 4; document-too-long in line 3."),
+        ([ROW, *wrong[:1] * 2, BadCorpus(reason="malformed-json", line=4)],
+         "3 rows cannot be used: unknown-label in lines 2, 3; malformed-json in line 4."),
+        (wrong[:1], "A row's label is not among the declared labels."),
+        (wrong[1:2] * 100_000, "and 99980 more."),
+    ]:  # fmt: skip
+        with pytest.raises(BadCorpus) as refused:
+            read_splits(enumerate(sent, start=1), terms)
+        assert refused.value.detail.endswith(said), refused.value.detail
+        assert len(refused.value.detail) < 300
+        assert "walrus" not in refused.value.detail
+
+
+def test_labels_are_texts_or_whole_numbers() -> None:
+    terms = RowTerms(labels=("0", "1"), pairs=False, rows=4, public_rows_max=2, text_chars_max=30)
+    rows = [{"text": "a", "label": label} for label in (0, 1, "0", "1")]
+    private, public = read_splits(enumerate(rows, start=1), terms)
+    assert (private.labels, public) == (["0", "1", "0", "1"], None)
+    for label in (True, 1.0, None, [1], {"a": 1}):
+        with pytest.raises(BadCorpus) as refused:
+            read_splits(enumerate([{"text": "a", "label": label}], start=1), terms)
+        assert refused.value.reason == "wrong-row", label

@@ -16,7 +16,8 @@ from core.finetune.inputs import Hyperparameters
 from gpu_workers.finetune.artifact import load_classifier
 
 PLANTED = "the zanzibar walrus"
-PUBLIC_METRICS = {"step", "steps", "public_rows", "public_accuracy", "public_macro_f1"}
+PUBLIC_METRICS = {"step", "steps", "public_rows", "public_accuracy", "public_balanced_accuracy", "public_macro_f1"}
+PUBLIC_METRICS |= {"public_labels_given"}
 
 
 @pytest.fixture
@@ -118,7 +119,6 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "more rows than the setting", {"rows": 500_001}, "500000"
     yield "too many steps", {"steps": 20_001}, "20000"
     yield "too many epochs", {"steps": None, "epochs": 900.0, "rows": 400, "batch": 1}, "epochs"
-    yield "no length", {"steps": None}, "epochs"
     yield "two lengths", {"epochs": 3.0}, "epochs"
     yield "no such sampling", {"sampling": "walrus"}, "sampling"
     allocated = {"sampling": "random_allocation"}

@@ -70,10 +70,10 @@ class Submission(MethodGroup):
         name: str,
         private: Rows,
         *,
-        labels: Sequence[str],
+        labels: Sequence[str | int],
         epsilon: float,
         delta: float,
-        batch: int,
+        batch: int | None = None,
         rows: int | None = None,
         public: Rows | None = None,
         idempotency_key: str | None = None,
@@ -81,18 +81,18 @@ class Submission(MethodGroup):
     ) -> Job:
         """Submit a private training, which charges once. `private`, `public`: lists of rows, or files of JSON lines.
 
-        rows: the number of private rows; counted if it is not given.
+        rows: the number of private rows; counted if it is not given. The gateway chooses what else is left out.
         """
         if not isinstance(private, (str, PathLike)):
             private = list(private)
         count = rows if rows is not None else sum(1 for _ in _lines(private))
         terms: dict[str, Any] = {
             "name": name,
-            "labels": listed("labels", labels, str),
+            "labels": listed("labels", labels, str, int),
             "epsilon": epsilon,
             "delta": delta,
         }
-        terms |= {"rows": count, "batch": batch, **checked(FinetuneOptions, options)}
+        terms |= {"rows": count, **given({"batch": batch}), **checked(FinetuneOptions, options)}
         parts = {"private": private, **({} if public is None else {"public": public})}
         return await self._submit("finetune", terms, parts, terms, idempotency_key)
 

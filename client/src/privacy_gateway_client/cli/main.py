@@ -335,7 +335,7 @@ _ENDS = """exit codes:
 
 _FINETUNE_TERMS = [
     *("method", "model", "sampling", "pairs", "epochs", "steps", "rank"),
-    *("pieces_max", "learning_rate", "weight_decay", "subject", "rows"),
+    *("pieces_max", "learning_rate", "weight_decay", "class_weights", "class_shares", "subject", "rows", "batch"),
 ]
 _SYNTHESIS_TERMS = ("subject", "outside", "design", "frequencies", "steps", "bins")
 
@@ -427,13 +427,37 @@ def _finetune(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
     """Train a private classifier: its weights and its card."""
     data, public = Path(args.data), Path(args.public) if args.public else None
     terms = given({name: getattr(args, name) for name in _FINETUNE_TERMS})
-    terms |= {"labels": args.label, "epsilon": args.epsilon, "delta": args.delta, "batch": args.batch}
+    terms |= given({"labels": args.label, "epsilon": args.epsilon, "delta": args.delta})
+    if args.plan:
+        _show_plan(client, args.name, data, terms)
+        return
+    if args.epsilon is None or args.delta is None or args.out is None:
+        raise UsageError("give --epsilon, --delta and --out; --plan shows what a training costs")
     files = digest(data, *([public] if public else []))
     key = _job_key(api_key, "finetune", args.name, terms, files)
     done = _waited(client, client.finetune(args.name, data, public=public, idempotency_key=key, **terms))
     out = _folder(args.out)
     (out / f"{args.name}.safetensors").write_bytes(client.jobs.artifact(done))
     (out / f"{args.name}.md").write_text(client.jobs.card(done), encoding="utf-8")
+
+
+_EPSILON_USUAL = 8.0  # of trainings in the literature
+
+
+def _show_plan(client: Gateway, name: str, data: Path, terms: dict[str, Any]) -> None:
+    """Print what the training would be and cost. Nothing is sent of the file but its number of rows."""
+    with data.open("rb") as file:
+        rows = terms.setdefault("rows", sum(1 for line in file if line.strip()))
+    terms.setdefault("epsilon", _EPSILON_USUAL)
+    terms.setdefault("delta", 10.0 ** -len(str(rows)))  # below one over the number of rows
+    found = client.budget.estimate({"name": name, **terms})
+    plan = found.privacy.model_dump()
+    shown = {"rows": rows, "epsilon": terms["epsilon"], "delta": terms["delta"]}
+    shown |= {part: plan[part] for part in ("method", "batch", "steps", "noise_multiplier")}
+    print("\t".join(f"{part} {one:g}" if isinstance(one, float) else f"{part} {one}" for part, one in shown.items()))
+    cost = found.accounts[0]
+    allowed = "covers it" if found.allowed else "does not cover it"
+    print(f"costs epsilon {cost.cost.epsilon:g} of {cost.remaining.epsilon:g} left: the account {allowed}")
 
 
 def _predict(client: Gateway, args: argparse.Namespace, _: str) -> None:
@@ -534,11 +558,14 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared:
     one.add_argument("--data", required=True, help="JSON lines with `text` and `label`")
     one.add_argument("--public", help="the public split, for metrics")
     one.add_argument("--label", action="append", required=True, help="repeated for each label")
-    one.add_argument("--batch", type=int, required=True)
+    one.add_argument("--plan", action="store_true", help="show what the gateway would choose and charge, and end")
+    one.add_argument("--batch", type=int, help="default: a quarter of the rows")
     one.add_argument("--rows", type=int, help="default: the number of rows of --data")
     one.add_argument("--epochs", type=float)
     one.add_argument("--steps", type=int)
-    one.add_argument("--method", choices=["lora", "rgp", "full"])
+    one.add_argument("--method", choices=["head", "lora", "rgp", "full"])
+    one.add_argument("--class-weights", choices=["balanced", "none"])
+    one.add_argument("--class-shares", type=float, nargs="+", help="public, in the order of the labels; else counted")
     one.add_argument("--model")
     one.add_argument("--sampling", choices=["poisson", "random_allocation"])
     one.add_argument("--pairs", action="store_true", default=None, help="rows have `text_pair` as well")
@@ -546,7 +573,7 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared:
         one.add_argument(f"--{number}", type=int)
     for rate in ("learning-rate", "weight-decay"):
         one.add_argument(f"--{rate}", type=float)
-    _training(one, "classifier")
+    _training(one, "classifier", required=False)
     one.set_defaults(run=_finetune)
 
     one = commands.add_parser("predict", parents=[shared], help="label texts by a fine-tuned classifier; free")
@@ -556,12 +583,12 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared:
     one.set_defaults(run=_predict)
 
 
-def _training(one: argparse.ArgumentParser, name: str) -> None:
-    one.add_argument("--epsilon", type=float, required=True)
-    one.add_argument("--delta", type=float, required=True)
+def _training(one: argparse.ArgumentParser, name: str, *, required: bool = True) -> None:
+    one.add_argument("--epsilon", type=float, required=required)
+    one.add_argument("--delta", type=float, required=required)
     one.add_argument("--subject")
     one.add_argument("--name", default=name, help="another name makes another release of the same file")
-    one.add_argument("--out", required=True, help="folder for the results")
+    one.add_argument("--out", required=required, help="folder for the results")
 
 
 if __name__ == "__main__":
