@@ -31,6 +31,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.kit import arguments, head, row
+from core.synthesis.aim_release import aim_release
 from core.synthesis.columns import STEPS, Outside
 from core.synthesis.encoding import EncodedTable, encode_rows, unit_vectors
 from core.synthesis.marginals_release import marginals_release
@@ -137,6 +138,9 @@ def methods(budget: RecordBudget, options: argparse.Namespace) -> dict[str, Meth
     def marginals(table: EncodedTable) -> EncodedTable:
         return marginals_release(table, bins=options.bins, budget=budget, rows_are_public=True).sample(len(table))
 
+    def aim(table: EncodedTable) -> EncodedTable:
+        return aim_release(table, budget=budget, rows_are_public=True).sample(len(table))
+
     def pearl(design: Design, frequencies: int) -> Method:
         def made(table: EncodedTable) -> EncodedTable:
             release = pearl_release(table, frequencies=frequencies, budget=budget, rows_are_public=True, design=design)
@@ -149,6 +153,7 @@ def methods(budget: RecordBudget, options: argparse.Namespace) -> dict[str, Meth
         "marginals": marginals,
         "pearl-gaussian": pearl(Design.GAUSSIAN, FREQUENCIES_PAPER),
         "pearl": pearl(Design.LOW_ORDER, options.frequencies),
+        "aim": aim,
     }
 
 
@@ -193,7 +198,7 @@ def main() -> None:
         steps=TrainingPlan.steps,
         frequencies=FREQUENCIES,
         bins=BINS,
-        only=(["real", "marginals", "pearl-gaussian", "pearl"], "rows"),
+        only=(["real", "marginals", "pearl-gaussian", "pearl", "aim"], "rows"),
         dev=False,
     )
     warnings.simplefilter("ignore")

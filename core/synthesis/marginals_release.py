@@ -86,7 +86,7 @@ def marginals_release(
     rows = len(table) if rows_are_public else None
     classes = _class_sizes(released, rows)
     tables = tuple(
-        np.stack([_nearest(row, size) for row, size in zip(counts, classes, strict=True)]) for counts in released
+        np.stack([nearest(row, size) for row, size in zip(counts, classes, strict=True)]) for counts in released
     )
     return MarginalsRelease(table.schema, rows, bins, tables, classes, scale / _FINENESS)
 
@@ -132,10 +132,10 @@ def _class_sizes(tables: list[FloatArray], rows: int | None) -> FloatArray:
     sums = np.stack([table.sum(axis=1) for table in tables])
     sizes: FloatArray = weights @ sums / weights.sum()
     total = max(1.0, float(sizes.sum())) if rows is None else float(rows)
-    return _nearest(sizes, total)
+    return nearest(sizes, total)
 
 
-def _nearest(values: FloatArray, total: float) -> FloatArray:
+def nearest(values: FloatArray, total: float) -> FloatArray:
     """Return the nearest numbers, by Euclidean distance, that are not negative and add up to `total` >= 0.
 
     All are lowered by the same number and truncated at zero (Duchi et al. 2008).

@@ -133,6 +133,16 @@ class PearlRelease:
     sums_noise: float
     counts_noise: float
 
+    @property
+    def classes(self) -> FloatArray:
+        """The noisy counts of the classes, as other releases name them."""
+        return self.counts
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of a count, as other releases name it."""
+        return self.counts_noise
+
 
 def pearl_release(
     table: EncodedTable,

@@ -19,15 +19,18 @@ import numpy.typing as npt
 
 from core.amounts import delta_of, epsilon_of
 from core.errors import InvalidInput, OutOfRange
+from core.synthesis.aim_release import AIM, COLUMNS_MAX, AimRelease, aim_plan, aim_release
+from core.synthesis.columns import CategoricalColumn
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.frequencies import low_order_groups
 from core.synthesis.marginals_release import MARGINALS, MarginalsRelease, cells, counts_scale, marginals_release
 from core.synthesis.pearl_release import PEARL, Design, PearlRelease, checked, low_order_plan, noise_plan, pearl_release
 from core.synthesis.pricing import RecordBudget, record_budget
 from core.synthesis.schema import TableSchema, table_schema
-from core.synthesis.subjects import METHODS, for_subjects
+from core.synthesis.subjects import SUBJECT_METHODS, for_subjects
 
-Method = Literal["pearl", "marginals"]
+Method = Literal["pearl", "marginals", "aim"]
+Release = PearlRelease | MarginalsRelease | AimRelease
 FREQUENCIES_DEFAULT: Final = 5_000
 BINS_DEFAULT: Final = 16
 DESIGN_DEFAULT: Final = Design.LOW_ORDER
@@ -49,10 +52,10 @@ class SynthesisPlan:
 
     def check(self, schema: TableSchema, budget: RecordBudget) -> None:
         """Raise what `release` would raise: InvalidInput, and OutOfRange with the smallest epsilon that suffices."""
-        if self.rows_per_subject is not None and (self.method not in METHODS or self.rows_are_public):
-            detail = f"A subject needs a protected row_count, and one of the methods {', '.join(METHODS)}."
+        if self.rows_per_subject is not None and (self.method not in SUBJECT_METHODS or self.rows_are_public):
+            detail = f"A subject needs a protected row_count, and one of the methods {', '.join(SUBJECT_METHODS)}."
             raise InvalidInput(detail, field="schema.subject")
-        of_multiplier = self._scale(schema)
+        of_multiplier = METHODS[self.method].scale(self, schema)
 
         def scale(noise_multiplier: float) -> object:
             return of_multiplier(for_subjects(noise_multiplier, self.rows_per_subject))
@@ -66,29 +69,74 @@ class SynthesisPlan:
                 field="epsilon",
             ) from None
 
-    def release(self, table: EncodedTable, budget: RecordBudget) -> PearlRelease | MarginalsRelease:
+    def release(self, table: EncodedTable, budget: RecordBudget) -> Release:
         """Make the one release, charged as `budget.event(method)`. Raises as `check`, before anything is drawn."""
         budget = replace(budget, noise_multiplier=for_subjects(budget.noise_multiplier, self.rows_per_subject))
-        public = self.rows_are_public
-        if self.method == "pearl":
-            return pearl_release(
-                table, frequencies=self.frequencies, budget=budget, rows_are_public=public, design=self.design
-            )
-        return marginals_release(table, bins=self.bins, budget=budget, rows_are_public=public)
+        return METHODS[self.method].release(self, table, budget)
 
-    def _scale(self, schema: TableSchema) -> Callable[[float], object]:
-        """Return a function of the noise multiplier that raises OutOfRange if the sampler does not support it."""
-        if self.method == "marginals":
-            return lambda noise: counts_scale(schema, bins=self.bins, noise_multiplier=noise)
-        if self.design is Design.LOW_ORDER:
-            return partial(low_order_plan, low_order_groups(schema, frequencies=checked(self.frequencies)))
-        return lambda noise: noise_plan(
-            schema,
-            frequencies=self.frequencies,
-            noise_multiplier=noise,
-            rows_are_public=self.rows_are_public,
-            design=self.design,
-        )
+
+@dataclass(frozen=True)
+class MethodRow:
+    """A method of synthesis. `members` of a request are its own.
+
+    `scale` returns a function of the noise multiplier that raises OutOfRange if the sampler does not support it, and
+    InvalidInput for a parameter or a schema that the method does not support. `release` makes the release.
+    """
+
+    members: tuple[str, ...]
+    scale: Callable[[SynthesisPlan, TableSchema], Callable[[float], object]]
+    release: Callable[[SynthesisPlan, EncodedTable, RecordBudget], Release]
+
+
+def _pearl_scale(plan: SynthesisPlan, schema: TableSchema) -> Callable[[float], object]:
+    if plan.design is Design.LOW_ORDER:
+        return partial(low_order_plan, low_order_groups(schema, frequencies=checked(plan.frequencies)))
+    return lambda noise: noise_plan(
+        schema,
+        frequencies=plan.frequencies,
+        noise_multiplier=noise,
+        rows_are_public=plan.rows_are_public,
+        design=plan.design,
+    )
+
+
+def _pearl_release(plan: SynthesisPlan, table: EncodedTable, budget: RecordBudget) -> PearlRelease:
+    public = plan.rows_are_public
+    return pearl_release(table, frequencies=plan.frequencies, budget=budget, rows_are_public=public, design=plan.design)
+
+
+METHODS: Final[dict[Method, MethodRow]] = {
+    "pearl": MethodRow(("design", "frequencies", "steps"), _pearl_scale, _pearl_release),
+    "marginals": MethodRow(
+        ("bins",),
+        lambda plan, schema: lambda noise: counts_scale(schema, bins=plan.bins, noise_multiplier=noise),
+        lambda plan, table, budget: marginals_release(
+            table, bins=plan.bins, budget=budget, rows_are_public=plan.rows_are_public
+        ),
+    ),
+    "aim": MethodRow(
+        (),
+        lambda _, schema: partial(aim_plan, schema),
+        lambda plan, table, budget: aim_release(table, budget=budget, rows_are_public=plan.rows_are_public),
+    ),
+}
+
+
+_FEW_VALUES = 16
+
+
+def advice(schema: TableSchema) -> str:
+    """Return which method fits a declared table, and why, in one line. It depends on the schema alone."""
+    count = len(schema.columns)
+    if count == 1:
+        return "marginals: the table has one column, so that its counts are all there is to keep."
+    if count > COLUMNS_MAX:
+        return f"pearl: it keeps pairs of {count} columns, and aim takes at most {COLUMNS_MAX} columns."
+    few = sum(isinstance(each, CategoricalColumn) and len(each.categories) <= _FEW_VALUES for each in schema.columns)
+    if 2 * few < count:
+        return f"pearl: {count - few} of {count} columns are numbers or have more than {_FEW_VALUES} categories."
+    label = " with the label" if schema.label is not None else ""
+    return f"aim: {few} of {count} columns have few values, so that it can keep sets of up to three columns{label}."
 
 
 def _smallest_epsilon(scale: Callable[[float], object], budget: RecordBudget) -> float:
@@ -116,12 +164,15 @@ FloatArray = npt.NDArray[np.float64]
 _NUMBER = np.dtype("<f8")
 
 
-def release_bytes(release: PearlRelease | MarginalsRelease) -> bytes:
+def release_bytes(release: Release) -> bytes:
     """Serialise a release and its mechanism."""
     facts: dict[str, Any] = {"format": FORMAT, "schema": release.schema.as_json(), "rows": release.rows}
     if isinstance(release, MarginalsRelease):
         arrays = [*release.tables, release.classes]
         facts |= {"mechanism": MARGINALS, "bins": release.bins, "noise": release.noise}
+    elif isinstance(release, AimRelease):
+        arrays = list(release.arrays().values())
+        facts |= {"mechanism": AIM, **release.facts()}
     else:
         arrays = [release.frequencies, release.weights, release.sums, release.counts]
         facts |= {
@@ -136,7 +187,7 @@ def release_bytes(release: PearlRelease | MarginalsRelease) -> bytes:
     return packed
 
 
-def release_of(packed: bytes) -> PearlRelease | MarginalsRelease:
+def release_of(packed: bytes) -> Release:
     """Parse the output of `release_bytes`. Raises ValueError for invalid data, and for numbers that are not finite."""
     try:
         facts = msgpack.unpackb(packed)
@@ -149,6 +200,8 @@ def release_of(packed: bytes) -> PearlRelease | MarginalsRelease:
             return _pearl(schema, arrays, facts)
         if mechanism == MARGINALS:
             return _marginals(schema, arrays, facts)
+        if mechanism == AIM:
+            return AimRelease.of(schema, facts, arrays)
         raise ValueError
     except (ValueError, LookupError, TypeError, AttributeError, msgpack.UnpackException, InvalidInput):
         raise ValueError("not a release of a known format") from None

@@ -14,7 +14,7 @@ triangle inequality the l2 norm of the whole change is at most c D. Noise of the
 m to it, which is that of the event that is charged. Counts reach the bound: c rows of one cell that become c in others.
 
 The release is one addition of noise: with a protected number of rows no mean distance is released before it. A method
-that chooses what to measure by the rows needs a proof of its own (`METHODS`).
+that chooses what to measure by the rows needs a proof of its own (`SUBJECT_METHODS`).
 """
 
 import math
@@ -29,7 +29,7 @@ from core.synthesis.columns import BoolArray
 from core.synthesis.faults import Faults
 from core.synthesis.schema import Subject
 
-METHODS: Final = ("pearl", "marginals")  # one addition of noise to integers of a proven l2 sensitivity
+SUBJECT_METHODS: Final = ("pearl", "marginals")  # one addition of noise to integers of a proven l2 sensitivity
 
 
 def for_subjects(noise_multiplier: float, rows_max: int | None) -> float:

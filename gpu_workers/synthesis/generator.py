@@ -23,11 +23,12 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from core.synthesis.cells import Cells, all_cells
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.frequencies import by_column
 from core.synthesis.schema import TableSchema
 from gpu_workers.models.tensor_file import write_tensors
-from gpu_workers.synthesis.stored_generator import FORMAT, Cells, StoredGenerator, all_cells, cell_features
+from gpu_workers.synthesis.stored_generator import FORMAT, StoredGenerator, cell_features
 
 _LOGITS_MAX = 1 << 23  # of a generator with the default shape: about 300 MB during training
 

@@ -21,9 +21,8 @@ from core.errors import BadCorpus, InvalidInput, JobFailed, JobFilesLost
 from core.synthesis.columns import Outside
 from core.synthesis.encoding import ROWS_MIN, EncodedTable, bound_of, encode_block, joined
 from core.synthesis.faults import Faults
-from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.pearl_release import Design, PearlRelease
-from core.synthesis.plan import SynthesisPlan, release_bytes, release_of
+from core.synthesis.plan import Release, SynthesisPlan, release_bytes, release_of
 from core.synthesis.schema import DeclaredTable, declared_table
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.protocol import INPUT, Charge, EncryptedCheckpoint, JobOrder, ReportProgress, publish
@@ -31,7 +30,6 @@ from gpu_workers.synthesis.report import ROWS_MAX, Facts, page, whom
 from gpu_workers.synthesis.spec import SynthesisSpec
 from gpu_workers.synthesis.stored_generator import load_source, save_counts
 
-Release = PearlRelease | MarginalsRelease
 Curve = tuple[tuple[int, float], ...]
 
 _BLOCK_ROWS = 1 << 12
@@ -47,10 +45,10 @@ def run(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, An
         raise JobFailed(error.detail, reason="refused") from None
     made = _row_count(release)
     curve: Curve = ()
-    if isinstance(release, MarginalsRelease):
-        save = partial(save_counts, release=release)
-    else:
+    if isinstance(release, PearlRelease):
         save, curve = _trained(order, release, report)
+    else:
+        save = partial(save_counts, release=release)
     report("writing", 0.95)
     result = _result(spec, declared, release, rows=made)
     first = Path(spec.targets[0])
@@ -165,8 +163,7 @@ def _row_count(release: Release) -> int:
     """The default number of rows of a sample: n if it was public, else the estimate from the noisy counts."""
     if release.rows is not None:
         return release.rows
-    counts = release.classes if isinstance(release, MarginalsRelease) else release.counts
-    return max(1, round(float(counts.clip(min=0).sum())))
+    return max(1, round(float(release.classes.clip(min=0).sum())))
 
 
 def _result(spec: SynthesisSpec, declared: DeclaredTable, release: Release, *, rows: int) -> dict[str, Any]:
@@ -187,8 +184,7 @@ def _result(spec: SynthesisSpec, declared: DeclaredTable, release: Release, *, r
 
 def _warnings(release: Release, rows: int) -> list[dict[str, Any]]:
     """Derive warnings from the released numbers; post-processing."""
-    noise = release.noise if isinstance(release, MarginalsRelease) else release.counts_noise
-    share = noise * release.schema.classes / rows
+    share = release.noise * release.schema.classes / rows
     return [{"code": "mostly-noise", "noise_per_class": round(share, 3)}] if share > 1 else []
 
 

@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from core.synthesis.columns import STEPS, Column, NumericColumn
 from core.synthesis.encoding import EncodedTable, associations
-from core.synthesis.marginals_release import MarginalsRelease
-from core.synthesis.pearl_release import PearlRelease
+from core.synthesis.plan import Release
 from core.synthesis.schema import TableSchema
 from gpu_workers.synthesis.label_scores import ROWS_MIN, LabelScores, label_scores, measures, split
 
@@ -332,9 +331,7 @@ def whom(rows_per_subject: int | None) -> str:
     )
 
 
-def page(
-    facts: Facts, release: PearlRelease | MarginalsRelease, drawn: EncodedTable, curve: Sequence[tuple[int, float]]
-) -> str:
+def page(facts: Facts, release: Release, drawn: EncodedTable, curve: Sequence[tuple[int, float]]) -> str:
     """Return the page as HTML. `drawn`: synthetic rows. `curve`: the training's objective by step, empty without
     training."""
     sections = [
@@ -352,9 +349,8 @@ def page(
     return document(f"Synthetic rows {facts.name}", sections)
 
 
-def _facts(facts: Facts, release: PearlRelease | MarginalsRelease) -> str:
+def _facts(facts: Facts, release: Release) -> str:
     schema = release.schema
-    noise = release.noise if isinstance(release, MarginalsRelease) else release.counts_noise
     count = "public" if facts.rows_are_public else "protected: estimated from the noisy counts"
     rows = [
         (
@@ -363,11 +359,11 @@ def _facts(facts: Facts, release: PearlRelease | MarginalsRelease) -> str:
         ),
         (
             "Method",
-            f"<code>{escape(facts.method)}</code>, one Gaussian release, multiplier {facts.noise_multiplier:.4g}",
+            f"<code>{escape(facts.method)}</code>, as one Gaussian release of multiplier {facts.noise_multiplier:.4g}",
         ),
         ("Rows", f"{facts.rows} ({count})"),
         ("Columns", f"{len(schema.columns)}" + (f" and a label of {schema.classes} classes" if schema.label else "")),
-        ("Noise of a count", f"standard deviation {noise:.3g} rows"),
+        ("Noise of a count", f"standard deviation {release.noise:.3g} rows"),
     ]
     return '<dl class="card">' + "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows) + "</dl>"
 
@@ -406,11 +402,11 @@ def _training(curve: Sequence[tuple[int, float]]) -> str:
     )
 
 
-def _classes(release: PearlRelease | MarginalsRelease, drawn: EncodedTable) -> str:
+def _classes(release: Release, drawn: EncodedTable) -> str:
     label = release.schema.label
     if label is None:
         return ""
-    released = np.maximum(release.classes if isinstance(release, MarginalsRelease) else release.counts, 0.0)
+    released = np.maximum(release.classes, 0.0)
     released = released / released.sum() if released.sum() > 0 else released
     made = class_shares(drawn)[None, :]
     chart = stacked_bars(made, label.categories, series=[label.name], marks=("released", released))

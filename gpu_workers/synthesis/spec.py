@@ -23,7 +23,7 @@ class SynthesisSpec:
     targets: tuple[str, ...]
     report: str
     declared: dict[str, Any]
-    method: Literal["pearl", "marginals"]
+    method: Literal["pearl", "marginals", "aim"]
     budget: RecordBudget
     rows_are_public: bool
     outside: str

@@ -3,12 +3,9 @@
 Guarantee: post-processing of one release. Neither the file nor its rows depend on private rows except through the
 release.
 
-The file holds a generator's distributions (`pearl`) or consistent counts (`marginals`), as safetensors. The front end
+The file holds a generator's distributions (`pearl`) consistent counts (`marginals`) or the laws of cliques of
+columns (`aim`), as safetensors. The front end
 draws rows from it, so this module does not import torch.
-
-A generator divides the values of each column into public cells. A categorical column has a cell for each category. A
-numeric column with few whole numbers has a cell for each number. Another numeric column has a cell for each bound,
-because many tables have a point mass there, and even bins between the bounds.
 """
 
 from collections.abc import Mapping
@@ -20,47 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from core.errors import InvalidInput
-from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.vectors.release import noise_generator
-from core.synthesis.columns import STEPS, CategoricalColumn, CodeArray, Column, NumericColumn
+from core.synthesis.aim_release import AimRelease
+from core.synthesis.cells import Cells, all_cells
+from core.synthesis.columns import STEPS, CodeArray, Column, NumericColumn
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.schema import TableSchema, table_schema
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
-
-WHOLE_NUMBERS_MAX = 128
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """A column's cells: codes `first` to `last`, both included, int64 `[cells]`. The codes of a cell are equally
-    likely."""
-
-    first: IntArray
-    last: IntArray
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-
-def cells_of(column: Column, bins: int) -> Cells:
-    """Return the cells of a column. `bins`: their number between the bounds of a numeric column."""
-    if isinstance(column, CategoricalColumn):
-        codes = np.arange(len(column.categories))
-        return Cells(codes, codes)
-    if column.integer and column.maximum - column.minimum < WHOLE_NUMBERS_MAX:
-        whole = np.arange(column.maximum - column.minimum + 1)
-        steps = np.rint(whole / whole[-1] * STEPS).astype(np.int64)
-        return Cells(steps, steps)
-    edges = 1 + np.arange(bins + 1) * (STEPS - 1) // bins
-    first = np.concatenate([[0], edges[:-1], [STEPS]])
-    last = np.concatenate([[0], edges[1:] - 1, [STEPS]])
-    return Cells(first, last)
-
-
-def all_cells(schema: TableSchema, bins: int) -> list[Cells]:
-    """Return the cells of every column."""
-    return [cells_of(column, bins) for column in schema.columns]
 
 
 def cell_features(column: Column, cells: Cells, frequencies: np.ndarray) -> np.ndarray:
@@ -138,6 +102,7 @@ def stored_generator(facts: Mapping[str, Any], tensors: Mapping[str, FloatArray]
 
 
 COUNTS_FORMAT: Final = "privacy-gateway/counts/1"
+CLIQUES_FORMAT: Final = "privacy-gateway/cliques/1"
 
 
 class RowSource(Protocol):
@@ -151,8 +116,12 @@ class RowSource(Protocol):
         ...
 
 
-def save_counts(path: Path, release: MarginalsRelease) -> None:
-    """Write the counts and a description of their columns atomically."""
+def save_counts(path: Path, release: MarginalsRelease | AimRelease) -> None:
+    """Write the counts, or the laws of the cliques, and a description of their columns atomically."""
+    if isinstance(release, AimRelease):
+        facts = {"schema": release.schema.as_json(), "names": list(release.arrays()), **release.facts()}
+        write_tensors(path, CLIQUES_FORMAT, facts, release.arrays())
+        return
     arrays = {f"column.{j}": table for j, table in enumerate(release.tables)}
     facts = {"schema": release.schema.as_json(), "bins": release.bins, "rows": release.rows, "noise": release.noise}
     write_tensors(path, COUNTS_FORMAT, facts, arrays | {"classes": release.classes})
@@ -166,6 +135,8 @@ def load_source(path: Path) -> RowSource:
             return stored_generator(facts, tensors)
         if kind == COUNTS_FORMAT:
             return _counts(facts, tensors)
+        if kind == CLIQUES_FORMAT:
+            return AimRelease.of(table_schema(facts["schema"]), facts, [tensors[name] for name in facts["names"]])
     except (InvalidInput, LookupError, TypeError, AttributeError):
         raise ValueError("the file's metadata does not describe an artifact") from None
     raise ValueError("not an artifact of a known format")

@@ -12,7 +12,7 @@ from job_kit import synthesis_order
 from synthesis_kit import SHOP, shop_rows
 
 from core.errors import BadCorpus, JobFilesLost
-from core.synthesis import marginals_release, pearl_release
+from core.synthesis import aim_release, marginals_release, pearl_release
 from core.synthesis.columns import Outside
 from core.synthesis.encoding import encode_rows
 from core.synthesis.schema import declared_table
@@ -48,7 +48,7 @@ def order(tmp_path: Path) -> JobOrder:
 def draws(monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> list[int]:
     """What had been spent at each draw of noise."""
     seen: list[int] = []
-    for module in (marginals_release, pearl_release):
+    for module in (marginals_release, pearl_release, aim_release):
         real = module.noisy
 
         def noted(*arguments: Any, real: Any = real, **keywords: Any) -> Any:
@@ -74,7 +74,7 @@ def outputs(order: JobOrder) -> list[Path]:
     ]
 
 
-@pytest.mark.parametrize("method", ["pearl", "marginals"])
+@pytest.mark.parametrize("method", ["pearl", "marginals", "aim"])
 def test_every_draw_comes_after_the_charge(order: JobOrder, ledger: Ledger, draws: list[int], method: str) -> None:
     order = replace(order, spec=replace(order.spec, method=method))
     result = run(order, ledger)
@@ -84,6 +84,22 @@ def test_every_draw_comes_after_the_charge(order: JobOrder, ledger: Ledger, draw
     assert not (order.folder / INPUT).exists()
     assert len(load_source(Path(order.spec.targets[0])).sample(5)) == 5
     assert result["privacy"]["epsilon"] == 1.0
+
+
+def test_aim_keeps_a_label_that_only_three_columns_determine(tmp_path: Path, ledger: Ledger) -> None:
+    """From rows as a caller writes them to rows of the artifact."""
+    names = ("a", "b", "c")
+    columns = [{"name": name, "kind": "categorical", "categories": ["0", "1"]} for name in names]
+    schema = {"columns": columns, "label": {"name": "odd", "kind": "categorical", "categories": ["no", "yes"]}}
+    bits = np.random.default_rng(2).integers(0, 2, (2_000, 3)).tolist()
+    rows = [dict(zip(names, map(str, each), strict=True)) | {"odd": ["no", "yes"][sum(each) % 2]} for each in bits]
+    order = synthesis_order(tmp_path / "job", rows)
+    order = replace(order, spec=replace(order.spec, declared=schema, method="aim", rows_max=2_000))
+    result = run(order, ledger)
+    made = load_source(Path(order.spec.targets[0])).sample(2_000)
+    assert (made.codes.sum(axis=1) % 2 == made.labels).mean() > 0.9
+    assert (result["rows"], result["privacy"]["mechanism"], result["warnings"]) == (2_000, "aim", [])
+    assert "as one Gaussian release" in Path(order.spec.report).read_text()
 
 
 def test_without_the_ledger_nothing_is_drawn_or_written(order: JobOrder, ledger: Ledger, draws: list[int]) -> None:
