@@ -231,7 +231,8 @@ def _parts(value: MaskedString, surrogate: str, book: AddressBook | None) -> lis
 def _drawn_type(value: MaskedString) -> str:
     """Return the type of which a surrogate is drawn: by the shape if there are numerals that are no decimal digits, so
     that the value is no number, date or account."""
-    odd = any(char.isnumeric() and not char.isdecimal() for char in value.original)
+    own = value.original
+    odd = not own.isascii() and any(char.isnumeric() and not char.isdecimal() for char in own)
     return NUMBER if odd and value.type not in _WORDS else value.type
 
 
@@ -420,20 +421,16 @@ def writings(values: Iterable[MaskedString], addresses: Addresses, tokens: Abstr
                 if not (in_small_letters(written) and is_frequent(written, language)):
                     unsure = group is places and value.original in doubtful
                     keys.setdefault(written, Writing(value, written, change, unsure))
-            for written, change in joined(value.original) if value.type == PERSON and _may_join(value, tokens) else ():
+            if value.type != PERSON or (first and not _may_join(value.original.lower(), tokens)):
+                continue
+            for written, change in joined(value.original):
                 keys.setdefault(written, Writing(value, written, change))
     return KeyTree(keys, accepts=_searched)
 
 
-def _may_join(value: MaskedString, tokens: AbstractSet[str]) -> bool:
-    """Return False only if a word of the value in small letters is none of `tokens`. With a digit or an escape, words
-    may become one."""
-    small = value.original.lower()
-    return (
-        first_word(small) is None
-        or any(map(str.isdecimal, small))
-        or all(token.isspace() or token in tokens for token in lex(small).tokens)
-    )
+def _may_join(name: str, tokens: AbstractSet[str]) -> bool:
+    """Return False only if a word of a name without escapes is none of `tokens`. A point joins digits to one word."""
+    return any(map(str.isdecimal, name)) or all(token.isspace() or token in tokens for token in lex(name).tokens)
 
 
 def _searched(tokens: list[str]) -> bool:

@@ -334,11 +334,11 @@ def name_parts(original: str, surrogate: str) -> Iterator[tuple[str, str]]:
         return
     for first, second in zip(own, other, strict=True):
         pairs = [(first, second)] if len(own) > 1 else []
-        pieces, fresh = _SEPARATOR.split(first), _SEPARATOR.split(second)
+        pieces, fresh = _pieces(first), _pieces(second)
         if len(pieces) == len(fresh) > 1:
             pairs += zip(pieces, fresh, strict=True)
         for part, change in pairs:
-            bare, new = _EDGES.sub("", part), _EDGES.sub("", change)
+            bare, new = _bare(part), _bare(change)
             if is_part(new) and bare and bare.casefold() != new.casefold():
                 yield bare, new
 
@@ -347,11 +347,19 @@ def parts_of(original: str) -> Iterator[str]:
     """Yield the parts of a name that may stand for it alone: of `PART_LETTERS_MIN` letters, with a capital first."""
     own = original.split()
     for word in own:
-        pieces = _SEPARATOR.split(word)
+        pieces = _pieces(word)
         for part in ([word] if len(own) > 1 else []) + (pieces if len(pieces) > 1 else []):
-            bare = _EDGES.sub("", part)
+            bare = _bare(part)
             if is_part(bare) and bare.casefold() not in PARTICLES:
                 yield bare
+
+
+def _pieces(word: str) -> list[str]:
+    return [word] if word.isalpha() else list(_SEPARATOR.split(word))
+
+
+def _bare(part: str) -> str:
+    return part if part.isalpha() else str(_EDGES.sub("", part))
 
 
 def is_part(word: str) -> bool:

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import accumulate, compress, islice
 from typing import Any, NamedTuple, Protocol
 
-from core.text.reversible.lexing import EASTERN, NUMBER, OTHER, SPACE, WORD, Lexed, kind, lex, normal
+from core.text.reversible.lexing import EASTERN, NUMBER, OTHER, SPACE, WORD, Lexed, kind, lex, normal, normals_of
 
 HEAD_TOKENS = 48
 _VALUE, _TAILS = 0, 1  # of a node: keys that are no tokens
@@ -137,10 +137,9 @@ class KeyTree:
         self._root: _Node = {}
         self._all_tails: list[_Tails] = []
         shared: dict[str, str] = {}  # one object for all equal tokens
-        for key, value in keys.items():
-            tokens = lex(key).tokens
+        for tokens, value in zip(normals_of([*keys]), keys.values(), strict=True):
             if accepts is None or accepts(tokens):
-                self._add([shared.setdefault(token, token) for token in map(normal, tokens)], value)
+                self._add([shared.setdefault(token, token) for token in tokens], value)
         for tails in self._all_tails:
             tails.close()
         self._first = sorted(self._root)

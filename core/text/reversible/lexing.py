@@ -18,7 +18,7 @@ none, its first letter is written as an entity that tells the way: `&#87;eber` b
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html.entities import codepoint2name
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -51,7 +51,6 @@ _KIND = regex.compile(
     rf"(?P<eastern>[[{_EAST}]&&[\p{{L}}\p{{N}}]])|(?P<number>[\p{{L}}\p{{N}}].*(?<=\p{{Nd}})\Z)|(?P<word>[\p{{L}}\p{{N}}])",
     regex.DOTALL | regex.VERSION1,
 )
-_MARKS = frozenset(char for char in map(chr, range(128)) if not char.isalnum())
 _HEX = "[0-9a-fA-F]"
 _NEXT = "%[89abAB]" + _HEX
 _ESCAPE = regex.compile(
@@ -70,6 +69,7 @@ _PLAIN = {
 _MAY_BE_PLAIN = re.compile(f"[{chr(min(_PLAIN))}-{chr(max(_PLAIN))}]")
 _ODD_BLANK = re.compile(r"[^\S ]|[\x1c-\x1f]|  ")
 _MAY_ESCAPE = re.compile(r"[\\&%]")
+_BETWEEN = "\0"
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -117,6 +117,8 @@ def lex(text: str, *, final: bool = True) -> Lexed:
 
 def first_word(text: str) -> str | None:
     """Return the first token with letters of a text without escapes; None if there may be some, or no such token."""
+    if text.isascii() and text.isalpha():
+        return text
     tokens = () if _MAY_ESCAPE.search(text) else _form(text).finditer(_in_plain_letters(text))
     return next((token.group() for token in tokens if any(map(str.isalpha, token.group()))), None)
 
@@ -154,13 +156,32 @@ def escapes(text: str) -> list[Escape]:
 
 def kind(token: str) -> str:
     """Return what a token is: `WORD`, a word that ends with a digit as `NUMBER`, `EASTERN`, or `OTHER`."""
-    found = None if token[0] in _MARKS else _KIND.match(token)
+    if token.isascii():
+        return OTHER if not token[:1].isalnum() else NUMBER if token[-1].isdecimal() else WORD
+    found = _KIND.match(token)
     return found.lastgroup if found else OTHER
 
 
 def normal(token: str) -> str:
     """Return the form of a token that is compared: all white space is one space."""
     return SPACE if token.isspace() else token
+
+
+def normals_of(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the tokens of each text in the form that is compared. Texts of ASCII without escapes are split together."""
+    together = [text.isascii() and not _MAY_ESCAPE.search(text) and _BETWEEN not in text for text in texts]
+    joined = "".join(text + _BETWEEN for text, plain in zip(texts, together, strict=True) if plain)
+    tokens = _split(joined)
+    if _ODD_BLANK.search(joined):
+        tokens = [*map(normal, tokens)]
+    at = 0
+    for text, plain in zip(texts, together, strict=True):
+        if plain:
+            end = tokens.index(_BETWEEN, at)
+            yield tokens[at:end]
+            at = end + 1
+        else:
+            yield [*map(normal, lex(text).tokens)]
 
 
 def folded_text(text: str) -> str:
@@ -172,7 +193,7 @@ def folded_text(text: str) -> str:
 
 def folded_words(text: str) -> list[str]:
     """Return the tokens of a text with letters or digits, in small letters."""
-    return folded(lex(text).tokens)
+    return [text.casefold()] if text.isascii() and text.isalnum() else folded(lex(text).tokens)
 
 
 def folded(tokens: Iterable[str]) -> list[str]:

@@ -175,6 +175,8 @@ def companies(language: str) -> tuple[str, ...]:
 
 def plain(text: str) -> str:
     """Return the text without accents, in ASCII where that is possible."""
+    if text.isascii():
+        return text
     parts = unicodedata.normalize("NFKD", text.translate(_PLAIN))
     return "".join(char for char in parts if not unicodedata.combining(char))
 
