@@ -83,16 +83,17 @@ def encode_block(
     for row, line in zip(rows, lines, strict=True):
         if faults.are_enough:
             return EncodedTable(schema, np.empty((0, len(schema.columns)), np.int16), np.empty(0, np.int16))
+        one: Any = {}
         try:
             one = declared.row(row, number=line)
         except BadRow as error:
             faults.add(error.reason, line, error.detail)
-            one = {}
-        if not isinstance(one, Mapping):
-            faults.add("wrong-columns", line, "A row is an object of the declared columns.")
-            one = {}
-        elif one.keys() != names and one:
-            faults.add_names(one, line, declared)
+        else:
+            if not isinstance(one, Mapping):
+                faults.add("wrong-columns", line, "A row is an object of the declared columns.")
+                one = {}
+            elif one.keys() != names:
+                faults.add_names(one, line, declared)
         flat.append(one)
     codes = np.empty((len(rows), len(schema.columns)), dtype=np.int16)
     labels = np.zeros(len(rows), dtype=np.int16)
