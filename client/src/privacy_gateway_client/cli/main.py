@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import contextvars
-import csv
 import hashlib
 import hmac
 import json
@@ -21,7 +20,8 @@ from typing import Any
 
 from privacy_gateway_client import Gateway, errors
 from privacy_gateway_client.answers import Embeddings, Job, meter
-from privacy_gateway_client.errors import GatewayError, ReleaseGone
+from privacy_gateway_client.cli.tables import LEAK, Table, TableError, described, draft, placeholders, table
+from privacy_gateway_client.errors import BadRow, GatewayError, JobFailed, ReleaseGone
 from privacy_gateway_client.generated.content import document_stand_in, text_stand_in
 from privacy_gateway_client.inputs import check_filled, numbered
 from privacy_gateway_client.options import Retry
@@ -93,37 +93,6 @@ def _document(line: str, number: int, members: Sequence[str]) -> dict[str, Any]:
     if not known.keys() & {"text", "sentences", "embeddings"}:
         raise UsageError(f"line {number} has no member text, sentences or embeddings")
     return known
-
-
-def table(path: Path, schema: dict[str, Any]) -> Any:
-    """The rows of a table: a file of JSON lines is sent as it is, CSV with a header is read with the schema's types."""
-    if path.suffix != ".csv":
-        return path
-    columns = [*schema.get("columns", ()), *([schema["label"]] if schema.get("label") else ())]
-    numeric = {column["name"] for column in columns if column.get("kind") == "numeric"}
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(_typed(csv.DictReader(file), numeric))
-
-
-def _typed(rows: csv.DictReader[str], numeric: set[str]) -> Iterator[dict[str, Any]]:
-    for number, row in enumerate(rows, start=2):
-        typed: dict[str, Any] = dict(row)
-        try:
-            typed |= {name: _number(row[name]) for name in numeric if name in row}
-        except ValueError:
-            wrong = True
-        else:
-            wrong = False
-        if wrong:
-            raise UsageError(f"line {number} has a value that is no number in a numeric column")
-        yield typed
-
-
-def _number(text: str) -> float | int:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
 
 
 def json_file(path: Path) -> dict[str, Any]:
@@ -337,12 +306,19 @@ _FINETUNE_TERMS = [
     *("method", "model", "sampling", "pairs", "epochs", "steps", "rank"),
     *("pieces_max", "learning_rate", "weight_decay", "class_weights", "class_shares", "subject", "rows", "batch"),
 ]
+_OF_FILES = (UsageError, TableError, OSError, UnicodeDecodeError)
 _SYNTHESIS_TERMS = ("subject", "outside", "design", "frequencies", "steps", "bins")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code."""
     args = _parser().parse_args(arguments)
+    if args.run is None:
+        try:
+            _schema(args)
+        except _OF_FILES as error:
+            return _failed(USAGE, _message(error))
+        return DONE
     command: Command = args.run
     try:
         key = api_key(args.key_file)
@@ -361,7 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GatewayError as error:
         more = " Use another --name to buy this part again." if isinstance(error, ReleaseGone) else ""
         return _failed(code_of(error), f"{error}.{more}")
-    except (UsageError, OSError, UnicodeDecodeError) as error:
+    except _OF_FILES as error:
         return _failed(USAGE, _message(error))
     except KeyboardInterrupt:
         return _failed(STOPPED, "interrupted; the same command continues")
@@ -400,16 +376,14 @@ def _synthesize(client: Gateway, args: argparse.Namespace, api_key: str) -> None
     """Make synthetic rows of a table: the rows, the release, a report and the certificate."""
     schema_file, data = Path(args.schema), Path(args.data)
     schema = json_file(schema_file)
+    if still_open := placeholders(schema):
+        raise UsageError(f"{schema_file.name} leaves open: {', '.join(still_open)}. {LEAK}")
+    rows = table(data)
     terms: dict[str, Any] = {"method": args.method, "epsilon": args.epsilon, "delta": args.delta}
     terms |= {"row_count": args.row_count, **given({name: getattr(args, name) for name in _SYNTHESIS_TERMS})}
-    job = client.synthesize(
-        args.name,
-        table(data, schema),
-        schema=schema,
-        idempotency_key=_job_key(api_key, "synthesize", args.name, terms, digest(schema_file, data)),
-        **terms,
-    )
-    done = _waited(client, job)
+    key = _job_key(api_key, "synthesize", args.name, terms, digest(schema_file, data))
+    with _faults_shown(rows):
+        done = _waited(client, client.synthesize(args.name, rows.rows, schema=schema, idempotency_key=key, **terms))
     out = _folder(args.out)
     if data.suffix == ".csv":
         (out / f"{args.name}.csv").write_bytes(client.jobs.sample_csv(done, rows=args.rows))
@@ -421,6 +395,36 @@ def _synthesize(client: Gateway, args: argparse.Namespace, api_key: str) -> None
     (out / f"{args.name}.html").write_bytes(client.jobs.report(done))
     certificate = (done.result or {}).get("privacy", {})
     (out / f"{args.name}.certificate.json").write_text(json.dumps(certificate, indent=1))
+
+
+@contextlib.contextmanager
+def _faults_shown(rows: Table) -> Iterator[None]:
+    """Print what a gateway finds wrong with the rows, by the lines and names of their file."""
+    try:
+        yield
+    except (BadRow, JobFailed) as error:
+        for line in described(error.faults, rows):
+            print(line, file=sys.stderr)
+        raise
+
+
+def _schema(args: argparse.Namespace) -> None:
+    """Draft the schema of a table from the names of its columns."""
+    names = table(Path(args.data)).header
+    if not names:
+        raise UsageError("the file has no names of columns")
+    if args.label is not None and args.label not in names:
+        raise UsageError("--label is no column of the file")
+    print(LEAK, file=sys.stderr)
+    made = draft(names, label=args.label, ask=input if sys.stdin.isatty() else None)
+    text = json.dumps(made, indent=1, ensure_ascii=False)
+    if args.out is None:
+        print(text)
+        return
+    out = Path(args.out)
+    if out.exists():
+        raise UsageError(f"{out.name} exists; remove it to draft it anew")
+    out.write_text(text + "\n", encoding="utf-8")
 
 
 def _finetune(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
@@ -541,6 +545,12 @@ def _texts(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared
 
 
 def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser) -> None:
+    one = commands.add_parser("schema", help="draft the schema of a table from the names of its columns")
+    one.add_argument("data", help=".csv with a header, or JSON lines")
+    one.add_argument("--label", help="the column that synthetic rows shall predict")
+    one.add_argument("--out", help="file for the schema; default: print it")
+    one.set_defaults(run=None)
+
     one = commands.add_parser("synthesize", parents=[shared], help="make synthetic rows of a table")
     one.add_argument("--schema", required=True, help="JSON file with the columns")
     one.add_argument("--data", required=True, help=".csv with a header, or JSON lines")
