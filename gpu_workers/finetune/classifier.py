@@ -147,11 +147,13 @@ class Classifier(nn.Module):
 
     def forward(self, parts: Sequence[Part] | torch.Tensor) -> torch.Tensor:
         """Logits `[rows, labels]` in float32, of texts or of what `features` has made of them."""
-        logits: torch.Tensor = self.head(parts if isinstance(parts, torch.Tensor) else self.features(parts))
+        logits: torch.Tensor = self.head(self.features(parts))
         return logits
 
-    def features(self, parts: Sequence[Part]) -> torch.Tensor:
-        """What the head reads, float32 `[rows, ...]`."""
+    def features(self, parts: Sequence[Part] | torch.Tensor) -> torch.Tensor:
+        """What the head reads, float32 `[rows, ...]`; features stay what they are."""
+        if isinstance(parts, torch.Tensor):
+            return parts
         pooled = [self._pooled(part) for part in parts]
         if len(pooled) == 2:
             first, second = pooled

@@ -62,6 +62,9 @@ CALLS: dict[str, Callable[[Gateway], Any]] = {
         "n", [], schema=SCHEMA, method="pearl", epsilon=1, delta=0.1, row_count="public"
     ),
     "POST /jobs/finetune": lambda client: client.finetune("n", [], labels=["a"], epsilon=1, delta=0.1, batch=1),
+    "GET /finetuned": lambda client: client.models.classifiers(),
+    "DELETE /finetuned/{name}": lambda client: client.models.delete_classifier("n"),
+    "POST /finetuned/{name}/predict": lambda client: client.models.predict("n", ["a"]),
     "GET /jobs": lambda client: list(client.jobs.list()),
     "GET /jobs/{job_id}": lambda client: client.jobs.get("j"),
     "POST /jobs/{job_id}/cancel": lambda client: client.jobs.cancel("j"),

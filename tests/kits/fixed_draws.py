@@ -85,6 +85,7 @@ def fix(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gradients, "noisy_sum", _gradient)
     patch.setattr(loop, "poisson_batch", lambda *, rows, batch: np.arange(batch))
     patch.setattr(loop, "random_allocation", lambda *, rows, steps: _places(rows, steps))
+    patch.setattr(loop, "noisy_counts", lambda labels, *, count, epsilon_nano: 100 + _places(count, 13))
     _fix_what_follows(patch)
 
 
