@@ -228,10 +228,10 @@ def aim_release(table: EncodedTable, *, budget: RecordBudget, rows_are_public: b
     placed = [_cell_of(each, table.codes[:, j]) for j, each in enumerate(cells)]
     exact = [_joint(table.labels, schema.classes, codes, len(each)) for codes, each in zip(placed, cells, strict=True)]
     flat, noise = allowance.measured(np.concatenate([each.ravel() for each in exact]), plan.first, tables=len(cells))
-    ends = np.cumsum([each.size for each in exact])[:-1]
+    ends = np.cumsum(np.array([each.size for each in exact]))[:-1]
     counts = [part.reshape(each.shape) for part, each in zip(np.split(flat, ends), exact, strict=True)]
     rows = len(table) if rows_are_public else None
-    weights = np.array([1 / each.shape[1] for each in counts])
+    weights = np.array([1 / len(each) for each in cells])
     total = float(rows or max(1.0, weights @ np.array([each.sum() for each in counts]) / weights.sum()))
     groups = tuple(groups_of(*pair, total=total, deviation=noise) for pair in zip(schema.columns, counts, strict=True))
     laws = tuple(_law(each, group, noise) for each, group in zip(counts, groups, strict=True))
@@ -431,4 +431,5 @@ def _class_sizes(model: Model, schema: TableSchema) -> FloatArray:
         return np.array([model.total])
     label = len(model.sizes) - 1
     drawn = model.draw(_MODEL_ROWS, np.random.Generator(np.random.PCG64(_STREAM)))[:, label]
-    return np.bincount(drawn, minlength=schema.classes) * (model.total / _MODEL_ROWS)
+    sizes: FloatArray = np.bincount(drawn, minlength=schema.classes).astype(np.float64) * (model.total / _MODEL_ROWS)
+    return sizes

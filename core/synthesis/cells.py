@@ -2,7 +2,7 @@
 
 A categorical column has a cell for each category. A numeric column with few whole numbers has a cell for each number.
 Another numeric column has a cell for each bound, because many tables have a point mass there, and even bins between the
-bounds. Nothing here depends on private rows.
+bounds. Nothing in this module depends on private rows.
 """
 
 from dataclasses import dataclass

@@ -260,7 +260,8 @@ def _combined(measurements: Sequence[Measurement]) -> tuple[dict[Attributes, Flo
 
 
 def _bounded(factor: FloatArray) -> FloatArray:
-    return np.maximum(factor - factor.max(), _FLOOR)
+    bounded: FloatArray = np.maximum(factor - factor.max(), _FLOOR)
+    return bounded
 
 
 def _others(clique: Attributes, kept: Attributes) -> tuple[int, ...]:

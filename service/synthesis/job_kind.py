@@ -31,7 +31,7 @@ class SynthesisFields(Strict):
         alias="schema",
         description='{"columns": [...], "label": ...}, or {"embedding": {"dimension", "minimum", "maximum"}, "label"}.',
     )
-    method: Literal["pearl", "marginals"] = Field(description="No default: the caller chooses.")
+    method: Literal["pearl", "marginals", "aim"] = Field(description="No default: the caller chooses.")
     epsilon: float = Field(gt=0, description="Cost of the one release, for replacing one record.")
     delta: float = Field(gt=0, lt=1)
     row_count: Literal["public", "protected"] = Field(description="Whether the number of rows may be known.")
@@ -99,13 +99,19 @@ class SynthesisKind(JobKind):
 
     async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice:  # noqa: ARG002
         """One Gaussian event, from (epsilon, delta) alone. The job draws the very noise that is charged."""
+        from core.synthesis.plan import advice
         from core.synthesis.pricing import record_budget
+        from core.synthesis.schema import declared_table
 
         budget = await asyncio.to_thread(record_budget, fields["epsilon"], fields["delta"])
         return JobPrice(
             Charge(budget.event(fields["method"]), fields["subject"]),
             fields={"budget": asdict(budget)},
-            facts={"delta": delta_of(budget.delta_femto), "noise_multiplier": budget.noise_multiplier},
+            facts={
+                "delta": delta_of(budget.delta_femto),
+                "noise_multiplier": budget.noise_multiplier,
+                "advice": advice(declared_table(fields["table"]).schema),
+            },
         )
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> SynthesisSpec:
@@ -135,16 +141,16 @@ class SynthesisKind(JobKind):
         """What is declared, checked with the parameters and the budget; no row is looked at."""
         # imported late: as above
         from core.synthesis.pearl_release import Design
-        from core.synthesis.plan import BINS_DEFAULT, DESIGN_DEFAULT, FREQUENCIES_DEFAULT, SynthesisPlan
+        from core.synthesis.plan import BINS_DEFAULT, DESIGN_DEFAULT, FREQUENCIES_DEFAULT, METHODS, SynthesisPlan
         from core.synthesis.pricing import record_budget
         from core.synthesis.schema import declared_table
 
         settings = self._settings
         declared = declared_table(fields.table)
-        others = ("bins",) if fields.method == "pearl" else ("design", "frequencies", "steps")
-        for other in others:
-            if getattr(fields, other) is not None:
-                raise InvalidInput(f"{fields.method} has no {other}", field=other)
+        for method, row in METHODS.items():
+            for other in row.members:
+                if method != fields.method and getattr(fields, other) is not None:
+                    raise InvalidInput(f"{fields.method} has no {other}", field=other)
         if fields.steps is not None and fields.steps > _STEPS_MAX:
             raise InvalidInput(f"at most {_STEPS_MAX} steps", field="steps")
         check_epsilon(fields.epsilon, settings)

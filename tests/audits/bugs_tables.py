@@ -2,18 +2,19 @@
 
 import dataclasses
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from audits.bug import Bug, Detector, check, over_claim
 from audits.kit import Scale
-from audits.tables import BUDGET, KINDS, audited
+from audits.tables import BUDGET, KINDS, audited, audited_choices
 from scipy import stats
 from synthesis_kit import toy_schema
 
 from core.mechanisms.samplers import discrete_noise
-from core.synthesis import encoding, marginals_release, pearl_release
+from core.synthesis import aim_release, encoding, marginals_release, pearl_release
 from core.synthesis.columns import NumericColumn
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.frequencies import FeatureMap, Group
@@ -26,6 +27,7 @@ def half_noise(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(pearl_release, "noise_scale", halved)
     patch.setattr(marginals_release, "noise_scale", halved)
+    patch.setattr(aim_release, "noise_scale", halved)
 
 
 def one_row_moves_the_sums_by_its_own_length(patch: pytest.MonkeyPatch) -> None:
@@ -101,6 +103,18 @@ def one_cell_a_column(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(marginals_release, "squared_sensitivity", lambda schema: len(schema.columns))
 
 
+def tables_of_aim_as_one(patch: pytest.MonkeyPatch) -> None:
+    """The counts of all columns with the noise of one table. They get most of the budget."""
+    real = aim_release._scale
+    patch.setattr(aim_release, "_FIRST", Fraction(3, 4))
+    patch.setattr(aim_release, "_scale", lambda square, **_: real(square))
+
+
+def scores_of_twice_the_weight(patch: pytest.MonkeyPatch) -> None:
+    real = aim_release._score
+    patch.setattr(aim_release, "_score", lambda *terms: 2 * real(*terms))
+
+
 def near_noise(patch: pytest.MonkeyPatch) -> None:
     """Discrete Gaussian noise that ends at two scales."""
     patch.setattr(discrete_noise, "_FAR", 2)
@@ -151,7 +165,8 @@ def _detector(name: str, pairs: int = 150) -> Detector:
 
 
 PRIVATE, PUBLIC = _detector("pearl, n private"), _detector("pearl, n public")
-LOW, MARGINALS = _detector("pearl, low order"), _detector("marginals")
+LOW, MARGINALS, AIM = _detector("pearl, low order"), _detector("marginals"), _detector("aim", 30)
+CHOICE = over_claim("audit of the choices of aim", lambda: audited_choices(Scale(1, 30, 1), seed=83))
 GAUSSIAN = check("discrete Gaussian noise follows its law (chi-square)", _noise_is_gaussian)
 ALONE = check("a row's codes follow from that row", _rows_are_encoded_alone)
 
@@ -192,6 +207,9 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug("a row in two pairs", _PEARL, "a row is in one pair", a_row_in_two_pairs, PUBLIC),
     Bug("one cell a column", _PEARL, "lowers one count and raises one", one_cell_a_column, MARGINALS),
+    Bug("half the noise of chosen counts", _PEARL, "noise of scale s is worth 2 / (s^2 - 16)", half_noise, AIM),
+    Bug("the tables of aim as one", _PEARL, "2 d for d tables at once", tables_of_aim_as_one, AIM),
+    Bug("scores of twice the weight", _PEARL, "the score moves by at most 2 F w", scores_of_twice_the_weight, CHOICE),
     Bug("noise that ends at two scales", _PEARL, "noise of unbounded support", near_noise, GAUSSIAN),
     Bug(
         "geometric noise, not Gaussian",

@@ -234,7 +234,7 @@ def _towns(texts: Texts, **fields: Any) -> Pair:
 
 def job_kinds() -> Iterator[Kind]:
     """A job takes as long as tens of requests."""
-    for method in ("pearl", "marginals"):
+    for method in ("pearl", "marginals", "aim"):
         for count in ("public", "protected"):
             made: Made = partial(_shop, method=method, row_count=count)
             yield Kind(f"synthesis, {method}, rows {count}", made, share=0.25)

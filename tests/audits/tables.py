@@ -3,9 +3,14 @@
 The real release is run on both tables; what it hands to the noise, and the noise's scale, is then drawn anew for every
 run, as the release draws it once. Of the best event, a half-space, the hits on either side bound
 mu = sensitivity / standard deviation from below, which must stay under the mu of the event that is charged.
+
+In that audit AIM chooses the last set each time. Its model is not fitted and no cells are joined for their noise, both
+of which is post-processing. For its choices, which the exponential mechanism draws, a row of its own compares how far
+the scores move after the same outputs with the sensitivity that is paid for.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from types import ModuleType
 from typing import NamedTuple
@@ -16,7 +21,7 @@ from audit_kit import mu_bound
 from audits.kit import Audit, Found, Scale
 from synthesis_kit import table_of, toy_schema
 
-from core.synthesis import marginals_release, pearl_release
+from core.synthesis import aim_release, marginals_release, pearl_release
 from core.synthesis.columns import STEPS
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.pricing import RecordBudget, noisy, record_budget
@@ -53,6 +58,13 @@ def marginals(table: EncodedTable, budget: RecordBudget) -> object:
     return marginals_release.marginals_release(table, bins=2, budget=budget, rows_are_public=True)
 
 
+def aim(table: EncodedTable, budget: RecordBudget, *, steps: int = 0) -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("_STEPS", steps), ("_LAST_STEPS", 0), ("_MODEL_ROWS", 64), ("_DEVIATIONS", 0)):
+            patch.setattr(aim_release, name, value)
+        return aim_release.aim_release(table, budget=budget, rows_are_public=True)
+
+
 class Kind(NamedTuple):
     module: ModuleType
     release: ReleaseRequest
@@ -64,6 +76,7 @@ KINDS = {
     "pearl, n public": Kind(pearl_release, lambda t, b: pearl(t, b, public=True), toy_schema(numeric=24)),
     "pearl, low order": Kind(pearl_release, low_order, toy_schema()),
     "marginals": Kind(marginals_release, marginals, toy_schema(numeric=2)),
+    "aim": Kind(aim_release, aim, toy_schema(numeric=2)),
 }
 
 
@@ -91,8 +104,16 @@ def pairs(kind: Kind, seed: int) -> Iterator[Pair]:
         yield Pair(kind.module, kind.release, first, second, f"{count} rows, one replaced by another {same}")
 
 
-def noised(pair: Pair, table: EncodedTable) -> list[tuple[np.ndarray, int]]:
-    """(exact integers, scale) of every addition of noise of one release.
+class Choice(NamedTuple):
+    """What a choice draws from."""
+
+    scores: np.ndarray
+    epsilon_nano: int
+    sensitivity: int
+
+
+def noised(pair: Pair, table: EncodedTable, choices: list[Choice] | None = None) -> list[tuple[np.ndarray, int]]:
+    """(exact integers, scale) of every addition of noise of one release. `choices` gets those of the last table.
 
     A first stage answers with what the pair's first table gives it, so that both meet the second one with the same
     frequencies.
@@ -107,9 +128,19 @@ def noised(pair: Pair, table: EncodedTable) -> list[tuple[np.ndarray, int]]:
                 answers.append(exact)
             return answers[len(seen) - 1]
 
+        chosen: list[Choice] = []
+
+        def last(scores: np.ndarray, chosen: list[Choice] = chosen, **terms: int) -> int:
+            chosen.append(Choice(scores, **terms))
+            return len(scores) - 1
+
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(pair.module, "noisy", spy)
+            if pair.module is aim_release:
+                patch.setattr(aim_release, "exponential_mechanism", last)
             pair.release(current, BUDGET)
+    if choices is not None:
+        choices += chosen
     return seen
 
 
@@ -151,13 +182,28 @@ def audited(kind: Kind, scale: Scale, *, seed: int) -> Found:
     return Found(mu_lower(worst, scale.runs), CLAIM, scale.runs, f"{worst.facts}; event: a half-space", len(looked))
 
 
+def audited_choices(scale: Scale, *, seed: int) -> Found:
+    """The largest move of a score, as a share of the sensitivity of its choice."""
+    largest, count, facts = 0.0, 0, ""
+    kind = KINDS["aim"]._replace(release=partial(aim, steps=5))
+    for pair in islice(pairs(kind, seed), scale.pairs):
+        both: list[list[Choice]] = [[], []]
+        for table, seen in zip((pair.table, pair.neighbour), both, strict=True):
+            noised(pair, table, seen)
+        for before, after in zip(*both, strict=True):
+            share = float(np.abs(before.scores - after.scores).max() / before.sensitivity)
+            largest, facts = max((largest, facts), (share, pair.facts))
+            count += 1
+    return Found(largest, 1.0, count, facts, scale.pairs)
+
+
 def audits() -> tuple[Audit, ...]:
     claim = f"mu {CLAIM:.3f}: epsilon 4, delta 1e-5"
 
     def run(kind: Kind, seed: int) -> Callable[[Scale], Found]:
         return lambda scale: audited(kind, scale.at_most(400_000, 400), seed=seed)
 
-    return tuple(
+    releases = (
         Audit(
             name.replace(",", "").replace(" ", "-"),
             "tables",
@@ -170,3 +216,14 @@ def audits() -> tuple[Audit, ...]:
         )
         for i, (name, kind) in enumerate(KINDS.items())
     )
+    choice = Audit(
+        "aim-choices",
+        "tables",
+        "aim, a choice",
+        "bounded range: a score moves by its sensitivity",
+        "replace one row",
+        lambda scale: audited_choices(scale.at_most(1, 100), seed=79),
+        0.6,
+        "of the sensitivity",
+    )
+    return *releases, choice

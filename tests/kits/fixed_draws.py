@@ -17,7 +17,7 @@ from core.mechanisms.sentences import clipped_cosine, deep_candidate, document_s
 from core.mechanisms.vectors import codebook, metric
 from core.mechanisms.vectors.pure import PrivUnitMechanism
 from core.mechanisms.words import replacement
-from core.synthesis import marginals_release, pearl_release
+from core.synthesis import aim_release, marginals_release, pearl_release
 from core.text import model_fills as fill_dp
 from core.text.surrogates import draw as surrogate_draw
 from gpu_workers.finetune import gradients
@@ -80,7 +80,8 @@ def fix(patch: pytest.MonkeyPatch) -> None:
         lambda squares, *, epsilon_nano, scale, count: np.full(count, WORD_DRAWN % len(squares), dtype=np.int64),
     )
     patch.setattr(fill_dp, "select", _token)
-    for module in (pearl_release, marginals_release):
+    patch.setattr(aim_release, "exponential_mechanism", lambda scores, *, epsilon_nano, sensitivity: 1 % len(scores))
+    for module in (pearl_release, marginals_release, aim_release):
         patch.setattr(module, "noisy", _table)
     patch.setattr(gradients, "noisy_sum", _gradient)
     patch.setattr(loop, "poisson_batch", lambda *, rows, batch: np.arange(batch))
@@ -92,7 +93,7 @@ def fix(patch: pytest.MonkeyPatch) -> None:
 def _fix_what_follows(patch: pytest.MonkeyPatch) -> None:
     """Randomness that reads no private input, but would make two runs differ."""
     patch.setattr(surrogate_draw, "secrets", SimpleNamespace(token_bytes=lambda count: bytes(range(count))))
-    for module in (marginals_release, stored_generator, label_scores, reconstruction):
+    for module in (marginals_release, aim_release, stored_generator, label_scores, reconstruction):
         patch.setattr(module, "noise_generator", _generator)
 
 

@@ -118,7 +118,7 @@ def test_a_fill_model_is_tuned_and_fills(real_tenant: Tenant) -> None:
     assert ADDRESS not in answer.text
 
 
-@pytest.mark.parametrize("method", ["marginals", "pearl"])
+@pytest.mark.parametrize("method", ["marginals", "pearl", "aim"])
 def test_a_table_is_synthesised_and_sampled(real_gateway: Gateway, method: str) -> None:
     tenant = real_gateway.tenant(record=RECORD)
     done = succeeded(tenant, tenant.http.post("/jobs/synthesis", json=shop_request(method=method, rows=shop_rows(60))))

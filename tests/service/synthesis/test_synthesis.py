@@ -152,6 +152,9 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
         "smallest epsilon",
     )
     yield "bins of pearl", {"bins": 3}, "bins"
+    yield "bins of aim", {"method": "aim", "bins": 3}, "bins"
+    many = [{**spent, "name": f"c{i}"} for i in range(65)]
+    yield "too many columns for aim", {"method": "aim", **schema(columns=many)}, "at most 64 columns"
     yield "steps of marginals", {"method": "marginals", "steps": 3}, "steps"
     yield "too many steps", {"steps": 20_001}, "20000"
     yield "a subject", {"subject": "walrus"}, "subject-not-allowed"
@@ -175,6 +178,7 @@ def test_errors_that_need_no_job_are_reported_at_once_and_cost_nothing(real_gate
     assert transitions(owner) == ["open"]
     estimate = owner.http.post("/budget/estimate", json=shop_request()).json()
     assert (estimate["allowed"], estimate["accounts"][0]["cost"]) == (True, COST)
+    assert estimate["privacy"]["advice"].startswith("pearl: 2 of 3 columns")
 
 
 def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(real_gateway: Gateway, owner: Tenant) -> None:
