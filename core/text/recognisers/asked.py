@@ -61,6 +61,7 @@ _ENDS = rf"\s*[,;(\[–—]|\s(?:{_any('tails')})(?!\p{{L}})"
 _TAIL = regex.compile(rf"(?:{_ENDS})+|\s*[.!?:]*\Z", regex.IGNORECASE)
 _FILLER = rf"(?:(?<![\w])(?:{_any('fillers')})(?![\w'’])|[\s,.:!;=–—-])"
 _VALUE = regex.compile(rf"{_FILLER}*+(?P<value>.*?){_FILLER}*\Z", regex.IGNORECASE | regex.DOTALL)
+_FIRST_SENTENCE = re.compile(r"(?<=\w\w)[.!](?=\s)")
 _AND = regex.compile(r"\s*(?:[,;\n]|(?<!\w)(?:and|und|et|y|e|en|i|oraz)(?!\w))\s*", regex.IGNORECASE)
 _NO_WORD = regex.compile(r"\d|[^\s\p{L}.,'’!?/-]|\A(?:[A-Z]{8}(?:[A-Z]{3})?|\p{Ll}+(?:-\p{Ll}+){2,})\Z")
 # what is asked for whose answer has no form, by its entity; a question for a code has a number as its answer
@@ -203,8 +204,10 @@ def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _values(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield what may be a value of a short answer, and is no plain word."""
-    return (part for part in _parts(text, start, end) if _NO_WORD.search(text[slice(*part)]))
+    """Yield what may be a value of a short answer or of its first sentence, and is no plain word."""
+    first = _FIRST_SENTENCE.search(text, start, min(end, start + ANSWER_CHARS_MAX))
+    parts = dict.fromkeys((*_parts(text, start, end), *(_parts(text, start, first.start()) if first else ())))
+    return (part for part in parts if _NO_WORD.search(text[slice(*part)]))
 
 
 def _said(text: str, start: int, end: int, question: str) -> Iterator[tuple[str, Hit]]:

@@ -97,6 +97,11 @@ _FILE = regex.compile(
 _ANNOTATION = regex.compile(
     r"(?:[a-z0-9-]+\.)*(?:kubernetes|k8s|helm|istio|argoproj|cert-manager)\.(?:io|sh)/[\w.-]+:?"
 )
+# the image of a container in a registry without a public suffix
+_IMAGE = regex.compile(
+    r"[\w-]+(?:\.[\w-]+)*\.(?:local|internal|lan|svc|test|example)(?::\d{1,5})?(?:/[a-z\d][a-z\d._-]*)+"
+    r"(?::\w[\w.-]{0,60}|@sha256:[\da-f]{6,64})"
+)
 _TRAILING = ".,;:!?'’)]}*_"
 
 
@@ -124,6 +129,8 @@ def _url(text: str) -> Iterator[Hit]:
             text.startswith("=", match.end()) and match.group().endswith(suffix)
         ):
             continue  # the name of a label, or of a property
+        if _IMAGE.fullmatch(text, match.start(), _trim(text, *match.span())):
+            continue
         tail = text[match.end(2) : match.end(2) + 1] == "/"
         labels = host.count(".")
         if _STRONG.fullmatch(suffix) and (suffix.islower() or match.group().isupper()):

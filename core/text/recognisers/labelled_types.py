@@ -166,6 +166,7 @@ ROWS: tuple[Labelled | After | Checked | Formed, ...] = (
     Formed("NATIONAL_ID", 6, _IN_SERIES),
     After("NATIONAL_ID", 10, _PORTUGUESE_CARD, _WORDS["national"], sign=re.compile(r"\d{8} ?\d ?[A-Z]")),
     Labelled("NATIONAL_ID", 2, _NATIONAL_VALUE, _WORDS["national"], score=_NATIONAL_SCORE),
+    Formed("NATIONAL_ID", 4, (Pattern(regex.compile(_WORDS_OF["national_last"], regex.IGNORECASE), LABELLED_SCORE),)),
     Checked("TAX_ID", 6, NUMBERS["tax"], _WORDS["tax"]),
     Labelled("TAX_ID", 5, _NATIONAL_VALUE, _WORDS["tax"], score=_NATIONAL_SCORE),
     After("POSTCODE", 2, _POSTCODE, _WORDS["postcode"]),
