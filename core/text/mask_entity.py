@@ -305,7 +305,7 @@ def _credible(kind: str, text: str, start: int, end: int) -> bool:
     if kind == USERNAME:
         return identifies(value)
     if kind not in (PASSWORD, SECRET):
-        return not public_name(text, start, end)
+        return not public_name(kind, text, start, end)
     if _OF_NEXT_SETTING.search(text, max(0, start - ADDRESS_CHARS), start) or (
         value.isdecimal() and (names_machine(text, start, value) or starts_code(text, start))
     ):

@@ -23,6 +23,7 @@ import re
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import BOUNDARY, texts_of
+from core.text.recognisers.public_things import public_thing
 from core.text.recognisers.speakers import OTHERS
 
 _TEXTS = texts_of(__name__)
@@ -48,9 +49,8 @@ _QUOTED_BEFORE = regex.compile(
 )
 _QUOTED_AFTER = regex.compile(r"[^\"“„«\n.!?]{0,40}[\"”“»’']")
 _SCOPE_BEFORE, _SCOPE_AFTER = regex.compile(r"\w::\Z"), regex.compile(r"::\w")
-_DRUGS = regex.compile(
-    rf"(?:{_TEXTS['drugs']})(?:(?:{_TEXTS['drugs_joint']})+(?:{_TEXTS['drugs']}))*", regex.IGNORECASE
-)
+_DRUG = rf"(?:{_TEXTS['drugs']})(?:[ -](?:{_TEXTS['drug_makers']}))?+(?:[ ]\d{{1,4}}(?:[.,/]\d{{1,3}})?)?+"
+_DRUGS = regex.compile(rf"{_DRUG}(?:(?:{_TEXTS['drugs_joint']})+{_DRUG})*", regex.IGNORECASE)
 _EPONYM = rf"(?:{_TEXTS['eponyms']})(?:a|ego|iego|s)?"
 _MORE = (
     rf"(?:,[ ]?|[ ](?:and|or|und|et|y|e|en|i)[ ])+(?:(?:{_TEXTS['eponym_before']})[ ](?:d[ei][ ])?)?{_EPONYM}"
@@ -68,10 +68,10 @@ _EPONYM_AFTER = regex.compile(
 _EPONYM_LIST = regex.compile(rf"['’]s(?:(?:,[ ]?|[ ](?:and|or)[ ])+{_EPONYM}['’]s)+(?!\p{{L}})", regex.IGNORECASE)
 _LIST_BEFORE = regex.compile(rf"(?r){_EPONYM}['’]s(?:,[ ]?|[ ](?:and|or)[ ])+\Z", regex.IGNORECASE)
 _SIGN = regex.compile(_TEXTS["signs"], regex.IGNORECASE)
-_SIGN_AFTER = regex.compile(rf"(?:['’]s?)?[ -](?:{_TEXTS['sign_after']})(?!\p{{L}})", regex.IGNORECASE)
+_SIGN_AFTER = regex.compile(rf"(?:['’]s?)?(?:[ -]|:[ ])(?:{_TEXTS['sign_after']})(?!\p{{L}})", regex.IGNORECASE)
 _TITLE = regex.compile(rf"(?r)(?<!\p{{L}})(?:{_TEXTS['titles']})\.?[ ]\Z", regex.IGNORECASE)
 _DIAGNOSED = regex.compile(_words(_TEXTS["diagnosed"]) + r"[^.!?\n]{0,40}\Z", regex.IGNORECASE)
-_RULED_OUT = regex.compile(rf"[ ](?:{_TEXTS['ruled_out']})", regex.IGNORECASE)
+_RULED_OUT = regex.compile(rf"[ ](?:{_TEXTS['ruled_out']})|:[ ](?:{_TEXTS['sign_words']})", regex.IGNORECASE)
 _PLACE_AFTER = rf"(?:{_TEXTS['halls_after']}|{_TEXTS['schools_after']})"
 _PLACE_BEFORE = rf"(?:{_TEXTS['halls_before']}|{_TEXTS['schools_before']})"
 _CALLED = r"(?:[ ](?:called|named|namens|im\.))?"
@@ -86,6 +86,12 @@ _BEFORE = regex.compile(
 _HALL_BEFORE = regex.compile(
     rf"(?r)(?<!\p{{L}})(?:{_TEXTS['named_halls']})(?:{_CALLED}[ ]|[\"']?[ ]?[:=][ ]?)[\"“„«'’]?\Z", regex.IGNORECASE
 )
+_IN_PLACE = regex.compile(
+    rf"(?<!\p{{L}}){_PLACE_BEFORE}[ ](?:\p{{Lu}}[\p{{L}}.]*[ ]){{0,3}}(?:\p{{Ll}}{{1,3}}[ ])?\Z", regex.IGNORECASE
+)
+_CALLED_PLACE = regex.compile(
+    rf"(?<!\p{{L}}){_PLACE_BEFORE}{_CALLED}[ ](?P<name>{_TEXTS['persons']})(?!\p{{L}})", regex.IGNORECASE
+)
 _ONE_WORD = regex.compile(r"\p{Lu}[\p{L}'’-]{1,20}")
 _JOINED_BEFORE, _JOINED_AFTER = (
     regex.compile(r"(?r)(?<!\p{L})\p{Lu}\p{L}+-\Z"),
@@ -96,9 +102,9 @@ _INSIDE = regex.compile(
 )
 
 
-def public_name(text: str, start: int, end: int) -> bool:
-    """Whether `text[start:end]`, which looks like a name, is that of a work, a medicine, a disease, a hall or a
-    school."""
+def public_name(kind: str, text: str, start: int, end: int) -> bool:
+    """Whether `text[start:end]`, which looks like a name, is that of a work, a medicine, a disease, a hall, a school or
+    a thing that everybody knows. `kind`: PERSON, LOCATION or ORGANIZATION."""
     name = text[start:end]
     if len(name) > NAME_CHARS_MAX:
         return False
@@ -113,6 +119,7 @@ def public_name(text: str, start: int, end: int) -> bool:
         or _of_work(name, before, after)
         or _of_disease(name, before, after)
         or _of_place(name, before, after)
+        or public_thing(kind, name, before, after)
     )
 
 
@@ -151,5 +158,8 @@ def _of_place(name: str, before: str, after: str) -> bool:
         first, last = (left.group(), "") if left else ("", right.group())
         name, before, after = first + name + last, before[: len(before) - len(first)], after[len(last) :]
     if _PERSON.fullmatch(name.replace("-", " ")) is None:
-        return False
+        return _IN_PLACE.search(before) is not None and any(
+            hall.start("name") <= len(before) and len(before + name) <= hall.end("name")
+            for hall in _CALLED_PLACE.finditer(before + name + after)
+        )
     return _BEFORE.search(before) is not None or _AFTER.match(after) is not None or _INSIDE.search(name) is not None

@@ -152,6 +152,29 @@ anna-«fermi» || lecture hall «Erin Blue» || Mr. «Parkinson» test results |
 «Ripley» called
 """
 
+# What the tagger takes for an organisation or a place.
+PUBLIC_THINGS = """
+a white «Ford Transit», BD68 ZRH || is a «Toyota» Yaris || Opel «Astra» steht im Hof || o meu carro é o «Clio cinzento»
+O «Fiat Uno» da firma || mijn «Volvo» staat daar || Mon scooter «Peugeot Kisbee», immatriculé || «Skoda Fabia» wraca
+registered as a black «Seat Leon» || auto: «Volkswagen» Polo || answer in «Markdown» || pago por «Bizum»
+nada de «Perl»
+see «NHS» no. 499 || pede o «ASO» e o «CNIS» || rozliczamy «ZUS» || votre code «svp» ? || the «EOD» report
+and «Wall Street» hates it || «Savile Row» is posh || «People Partner» || «Senior Account Manager» || :«tada»: done
+in «r/DIYUK»: hi || in the «Shackleton Suite», then || the «Austen» Lounge || «pista 3» del club
+Halle 4 und «Gleis 7»
+prawo «Ohma» i test || test «Turinga» || stelling van «Pythagoras» || «Kayser-Fleischer» rings || «Romberg» unauffällig
+hernia de «Bochdalek» || «Sjögren»: Schirmer test || «L-Thyroxin Henning 75» || El aula «Ramón» y Cajal tiene
+«Novaminsulfon»
+"""
+THINGS_FOUND = """
+works at «Ford» || the «Toyota Foundation» paid || «Volvo» Group Treasury || Mr «Ford» || at «Clio Bakery»
+«Focus» lost
+12 «Savile Row» || «Broadway», 14 || the «Wall Bakery» || «Ruby Partner» || «Nursing Leeds Manager»
+u/«mossy_badger» || «Dundee» 3
+the «Shackleton» family || living at «Suite 4 Mill Lane» || «Maple Hall», 3 Hill Rd || «Ohma» sp. z o.o.
+«Pareto Bank»
+"""
+
 # What the tagger marks: between `«` and `»`. The type is PASSWORD for words, SECRET for what looks like a key.
 JOINED_WORDS = """
 <button class="«navbar-toggle-button-primary-large»"> || npm install «eslint-plugin-react-hooks-extra-rules»
@@ -282,3 +305,15 @@ def test_a_name_of_a_work_a_medicine_a_disease_a_hall_or_a_school_is_no_person()
     setting = "SMTP_PASSWORD=\nSMTP_FROM=«noreply»"
     assert not credible(setting, "PASSWORD")
     assert not credible("counter: «2125551234»", "PASSWORD")
+
+
+def test_a_thing_that_everybody_knows_is_no_organisation_and_no_place() -> None:
+    for kind in ("ORGANIZATION", "LOCATION"):
+        assert [text for text in texts(PUBLIC_THINGS) if credible(text, kind)] == []
+        assert [text for text in texts(THINGS_FOUND) if not credible(text, kind)] == []
+    images = "image: registry.local/web-assets:3.11.0 || FROM hub.internal:5000/base/python:3.12"
+    assert stay(images) == []
+    assert (
+        missed("see «registry.local/web-assets» || «https://registry.local/web:3.1» || «hub.example.com/anna:1.2»")
+        == []
+    )
