@@ -103,11 +103,11 @@ async def file(path: str, request: Request) -> Response:
     return Response(found.content, headers=headers, media_type=found.media_type)
 
 
-@router.get(LINK, summary="Sign in by the link that the start of the gateway printed", response_class=Response)
+@router.get(LINK, include_in_schema=False)
 async def follow_link(
     request: Request, sessions: Part[BrowserSessions], link: Part[SignInLink], token: str = ""
 ) -> Response:
-    """Opens the playground. A link works once, on the machine of the gateway."""
+    """Sign in by the link that the start of the gateway printed, and open the playground."""
     sessions.check_host(request)
     try:
         key = await link.use(request, token)
