@@ -17,7 +17,7 @@ from core.mechanisms.sentences import clipped_cosine, deep_candidate, document_s
 from core.mechanisms.vectors import codebook, metric
 from core.mechanisms.vectors.pure import PrivUnitMechanism
 from core.mechanisms.words import replacement
-from core.synthesis import aim_release, marginals_release, pearl_release
+from core.synthesis import aim_release, columns, marginals_release, pearl_release
 from core.text import model_fills as fill_dp
 from core.text.surrogates import draw as surrogate_draw
 from gpu_workers.finetune import gradients
@@ -93,7 +93,7 @@ def fix(patch: pytest.MonkeyPatch) -> None:
 def _fix_what_follows(patch: pytest.MonkeyPatch) -> None:
     """Randomness that reads no private input, but would make two runs differ."""
     patch.setattr(surrogate_draw, "secrets", SimpleNamespace(token_bytes=lambda count: bytes(range(count))))
-    for module in (marginals_release, aim_release, stored_generator, label_scores, reconstruction):
+    for module in (columns, marginals_release, aim_release, stored_generator, label_scores, reconstruction):
         patch.setattr(module, "noise_generator", _generator)
 
 
