@@ -25,7 +25,7 @@ def test_texts_within_texts_count() -> None:
     assert refused.value.field == "1"
 
 
-def test_system_prompts_are_told_from_other_turns_however_many_there_are() -> None:
+def test_system_prompts_are_known_from_other_turns_however_many_there_are() -> None:
     turns = [{"role": "user" if number % 100 == 1 else "system", "content": "a"} for number in range(50_000)]
     slots = [Slot(turn, "content", SlotKind.TEXT, f"messages.{number}.content") for number, turn in enumerate(turns)]
     read, _ = by_system(slots, {"messages": turns}, "pass")
