@@ -488,16 +488,6 @@ class Privacy(Answer):
 class ProblemDocument(Answer):
     """An error (RFC 9457). It repeats no value of the request; docs/reference/problems.md lists the codes."""
 
-    type: str
-    """A URN that ends with the code."""
-    code: str
-    """The stable name of the error."""
-    title: str
-    """The error in a sentence, fixed for the code."""
-    status: int | None = None
-    """The HTTP status; absent in the record of a job."""
-    detail: str | None = None
-    """What is wrong in this case; absent if `title` says it."""
     errors: list[FieldProblem] | None = None
     """What is wrong with which member, at most 20."""
     charged: bool | None = None
@@ -530,6 +520,16 @@ class ProblemDocument(Answer):
     """The code of the cause; of `not-ready`."""
     workers: dict[str, Any] | None = None
     """The stage of each worker; of `not-ready`."""
+    type: str
+    """A URN that ends with the code."""
+    code: str
+    """The stable name of the error."""
+    title: str
+    """The error in a sentence, fixed for the code."""
+    status: int | None = None
+    """The HTTP status; absent in the record of a job."""
+    detail: str | None = None
+    """What is wrong in this case; absent if `title` says it."""
 
 
 class SanitizedRow(Answer):
