@@ -23,11 +23,12 @@ import regex  # type: ignore[import-untyped]
 from core.errors import InvalidInput, RecogniserFailed
 from core.text.languages import LANGUAGES, guess
 from core.text.mask_words import AllowLists
-from core.text.ordinary_words import names_nobody
+from core.text.ordinary_words import is_no_name, names_nobody
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recogniser import Hit, Hits, Recogniser, Window, occurrences
 from core.text.recognisers.asked import answers_in
 from core.text.recognisers.assistants import Assistants
+from core.text.recognisers.named_forms import FORM_SCORE, named_forms, trimmed
 from core.text.recognisers.number_words import names_machine, starts_code
 from core.text.recognisers.public_names import public_name
 from core.text.recognisers.public_values import read_by_all
@@ -172,12 +173,22 @@ def searched(text: str, policy: MaskPolicy) -> list[JoinedHits]:
     return join(text, policy, [search(text[window.start : window.end], policy) for window in windows(text)])
 
 
-PERSON, LOCATION, PASSWORD, SECRET, USERNAME = "PERSON", "LOCATION", "PASSWORD", "SECRET", "USERNAME"
-ORDINARY_NAMES, ORDINARY_MORE = (PERSON, LOCATION), 0.3
+PERSON, LOCATION, ORGANIZATION, PASSWORD, SECRET, USERNAME = (
+    "PERSON",
+    "LOCATION",
+    "ORGANIZATION",
+    "PASSWORD",
+    "SECRET",
+    "USERNAME",
+)
+# How much more a find needs that is an ordinary word. Capitals at the start of a sentence say nothing.
+ORDINARY_MORE = {PERSON: 0.3, LOCATION: 0.3, ORGANIZATION: 0.2, PASSWORD: 0.4}
+SMALL_MORE, START_MORE, ORDINARY_MOST = 0.5, 0.65, 0.95
+ABBREVIATION_CHARS = 5
 NAME_CHARS_MAX = 64  # of a name that is masked again; they bound the time for a word with which many names begin
 NAME_LETTERS_MIN = 4  # of a word of a name that is masked where it stands alone
 _NAME_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-TAGGER = "tagger"  # the name of the recogniser in an explanation
+TAGGER, NAMED_FORM = "tagger", "names.form"  # the names of recognisers in an explanation
 PIN_DIGITS_MIN = 4
 ADDRESS_CHARS = 64
 # an empty password, and the name of the setting in the line below it
@@ -186,9 +197,13 @@ _OF_NEXT_SETTING = regex.compile(
     r"(?![^\s:=]*(?:pass|pwd|pw|secret|token|key|pin|code))[\w.-]{1,40}[\"']?[ ]?[:=][ ]?[\"']?\Z",
     regex.IGNORECASE,
 )
+_KEY = regex.compile(r"\p{L}+(?:_\p{L}+)+[\"']?[ ]?[:=]")  # the name of a setting at the start of a line
 _ADDRESS = regex.compile(r"[\w.+%-]++@[\w-]++(?:\.[\w-]++)++")
 
-_SEEN = 48  # characters on each side of a place that are read
+_SEEN = 48  # characters on each side of a find that are read
+_AND_BEFORE = regex.compile(r"(?r)(?<!\w)(\p{Lu}\p{L}{2,20})[ ](?:and|&|und|et|y|e|en|i|oraz)[ ]\Z")
+_SENTENCE_BEFORE = regex.compile(r"(?r)(?:\A|\n|[\p{L}\d)\"”»]{2}[.!?…][ ])[ >*•-]{0,4}\Z")
+_SENTENCE_AFTER = re.compile(r" [a-z]|:")
 _PARTS_MAX = 4
 _UNIT = (
     r"(?i:apt|apartment|appt|suite|ste|unit|flat|psc|piso|wohnung|(?:p\.? ?o\.? ?)?box|postfach|postbus|casella postale"
@@ -249,27 +264,64 @@ def find_tagged(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Ma
         raise RecogniserFailed
     masks = []
     assistants = Assistants(text, known=policy.assistant)
-    least = least_scores(text, requested)
+    least, language = least_scores(text, requested), cache(lambda: guess(text).language)
     for start, end, kind, score in tagged.found:
         if not (0 <= start < end <= len(text) and kind in looked_for and 0 <= score <= 1):
             raise RecogniserFailed
         wanted = kind in requested and score >= least(start, end, kind)
         if wanted and _credible(kind, text, start, end) and not assistants.have(start, end):
             place = with_numbers(text, start, end) if kind == LOCATION else (start, end)
+            if kind == PERSON and " " in text[start:end] and language() in LANGUAGES:
+                place = trimmed(text, start, end, language())
             masks.append(Mask(*place, kind, "entity", score, TAGGER))
+    masks += _by_form(text, language, {kind: score for kind, score in requested.items() if kind in looked_for})
     again = _named_again(text, [mask for mask in masks if mask.type == PERSON])
     return masks + [mask for mask in again if not assistants.have(mask.start, mask.end)]
 
 
+def _by_form(text: str, language: Callable[[], str], requested: Mapping[str, float]) -> list[Mask]:
+    """Return the names that the words beside them show. Raises RecogniserFailed."""
+    failed = False
+    try:
+        found = [*named_forms(text, language())]
+    except Exception:  # any error: its message and frames may contain the text
+        failed = True
+    if failed:
+        raise RecogniserFailed
+    return [
+        Mask(start, end, kind, "entity", FORM_SCORE, NAMED_FORM)
+        for start, end, kind in found
+        if requested.get(kind, 1.0) <= FORM_SCORE and _credible(kind, text, start, end)
+    ]
+
+
 def least_scores(text: str, requested: Mapping[str, float]) -> Callable[[int, int, str], float]:
-    """Return what gives the score that a find of a tagger needs: the threshold of its type, and `ORDINARY_MORE` more
-    for an ordinary word of the text's language that is taken for a name alone. Most mistakes are such words."""
+    """Return what gives the score that a find of a tagger needs: the threshold of its type, and more for an ordinary
+    word of the text's language that is taken for a name alone, and for an abbreviation that is taken for an
+    organisation. Most mistakes are such words. One beside a name and a word for "and" needs no more."""
     language = cache(lambda: guess(text).language)
 
+    def more(start: int, end: int, kind: str) -> float:
+        word = text[start:end]
+        if kind not in ORDINARY_MORE or language() not in LANGUAGES:
+            return 0.0
+        words = [each for each in _NAME_WORD.findall(word) if len(each) > 1]
+        if not words or not all(names_nobody(each, language()) for each in words):
+            abbreviated = kind == ORGANIZATION and word.isupper() and len(word) <= ABBREVIATION_CHARS
+            return ORDINARY_MORE[ORGANIZATION] * abbreviated
+        if not word.isalpha():
+            return ORDINARY_MORE[ORGANIZATION] * (kind == ORGANIZATION)
+        other = _AND_BEFORE.search(text, max(0, start - _SEEN), start) if kind == PERSON else None
+        if other and not names_nobody(other[1], language()):
+            return 0.0
+        begins = kind != PASSWORD and _SENTENCE_BEFORE.search(text, max(0, start - _SEEN), start) is not None
+        if begins and _SENTENCE_AFTER.match(text, end) and is_no_name(word, language()):
+            return START_MORE
+        return SMALL_MORE if kind == PERSON and word.islower() else ORDINARY_MORE[kind]
+
     def least(start: int, end: int, kind: str) -> float:
-        threshold, word = requested[kind], text[start:end]
-        ordinary = kind in ORDINARY_NAMES and word.isalpha() and language() in LANGUAGES
-        return threshold + ORDINARY_MORE * (ordinary and names_nobody(word, language()))
+        threshold = requested[kind]
+        return min(threshold + more(start, end, kind), max(threshold, ORDINARY_MOST))
 
     return least
 
@@ -303,7 +355,7 @@ def _credible(kind: str, text: str, start: int, end: int) -> bool:
     value (`public_values`) or name (`public_names`), and no later part of an address."""
     value = text[start:end]
     if kind == USERNAME:
-        return identifies(value)
+        return identifies(value) and not (text[start - 1 : start] in ("", "\n") and _KEY.match(text, start, end + 3))
     if kind not in (PASSWORD, SECRET):
         return not public_name(kind, text, start, end)
     if _OF_NEXT_SETTING.search(text, max(0, start - ADDRESS_CHARS), start) or (

@@ -30,6 +30,27 @@ def names_nobody(word: str, language: str) -> bool:
     return word.casefold() in _words(language, LISTED_WORDS) and not is_given(word, language)
 
 
+def is_no_name(word: str, language: str) -> bool:
+    """As `names_nobody`, and the word is no surname of the language's list."""
+    from core.text.surrogates.names import is_surname
+
+    return names_nobody(word, language) and not is_surname(word, language)
+
+
+def names_somebody(word: str, language: str) -> bool:
+    """Whether a word is a given name of the language's list, and frequent neither in the language nor in English."""
+    from core.text.surrogates.names import is_listed_given
+
+    return is_listed_given(word, language) and not is_frequent(word, language)
+
+
+def names_no_firm(word: str, language: str) -> bool:
+    """Whether a word is frequent in the language and no surname of its list."""
+    from core.text.surrogates.names import is_surname
+
+    return word.casefold() in _words(language, FREQUENT_WORDS) and not is_surname(word, language)
+
+
 @lru_cache(maxsize=32)
 def _words(language: str, size: int) -> frozenset[str]:
     import wordfreq

@@ -96,6 +96,16 @@ def is_given(name: str, language: str) -> bool:
     )
 
 
+def is_listed_given(name: str, language: str) -> bool:
+    """Whether the list of given names of the language itself has the name."""
+    return name.casefold() in _genders(language)
+
+
+def is_surname(name: str, language: str) -> bool:
+    """Whether the list of surnames of the language has the name."""
+    return name.casefold() in _surname_list(language)
+
+
 @cache
 def _surname_list(language: str) -> frozenset[str]:
     lists = lists_of(language)
