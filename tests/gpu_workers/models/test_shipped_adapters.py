@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from core.text.mask_entity import least_scores
-from core.text.policy import ENTITIES
+from core.text.mask_entity import Tagged, find_tagged
+from core.text.policy import MaskPolicy
 from gpu_workers.models.embedded import SHIPPED
 from gpu_workers.models.infill import MaskedLM, Question, embedded_infill
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger
@@ -50,14 +50,10 @@ def test_words_that_look_like_names_are_left_alone(tagger: EntityTagger) -> None
         "Le paiement en EUR est dû lundi; le DAF veut le PDF avant Noël.",
         "Proszę o fakturę VAT do piątku, kwota 250 PLN, NIP na odwrocie.",
     ]
-    thresholds = {name: row.threshold for name, row in ENTITIES.items()}
-    masked = [
-        entity
-        for text, found in zip(texts, tagger.tag(texts), strict=True)
-        for entity in found
-        if entity.score >= least_scores(text, thresholds)(entity.start, entity.end, entity.type)
-    ]
-    assert masked == []
+    policy = MaskPolicy(entities=tuple(tagger.types))
+    for text, found in zip(texts, tagger.tag(texts), strict=True):
+        places = tuple((entity.start, entity.end, entity.type, entity.score) for entity in found)
+        assert find_tagged(text, policy, Tagged(text, frozenset(tagger.types), places)) == []
 
 
 def test_a_name_takes_no_mark_or_space_beside_it(tagger: EntityTagger) -> None:

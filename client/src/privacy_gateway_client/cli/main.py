@@ -554,7 +554,7 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared:
     one = commands.add_parser("synthesize", parents=[shared], help="make synthetic rows of a table")
     one.add_argument("--schema", required=True, help="JSON file with the columns")
     one.add_argument("--data", required=True, help=".csv with a header, or JSON lines")
-    one.add_argument("--method", choices=["pearl", "marginals"], required=True)
+    one.add_argument("--method", choices=["pearl", "marginals", "aim"], required=True)
     one.add_argument("--row-count", choices=["public", "protected"], required=True)
     one.add_argument("--rows", type=int, help="synthetic rows; default: as many as the table has")
     one.add_argument("--outside", choices=["refuse", "clip"], help="values outside the declared bounds")

@@ -128,8 +128,8 @@ class PrivateDocumentEmbedder(_Component):
 class PrivateTextEmbedder(_Component):
     """Embeds a text, such as a query, with a guarantee. Each text costs `epsilon`.
 
-    By default, one sentence of the text is protected; with `mechanism="document_selection"` or `endpoint="vector"`,
-    the text as a whole. The others: as of `PrivateDocumentEmbedder`.
+    By default, the text is protected as a whole, by `mechanism="document_selection"`. Other mechanisms of `sentdp`
+    protect one sentence of it. The others: as of `PrivateDocumentEmbedder`.
     """
 
     def __init__(
@@ -143,6 +143,8 @@ class PrivateTextEmbedder(_Component):
         cache_key_file: str | None = None,
         **options: Any,
     ) -> None:
+        if endpoint == "sentdp":
+            options = {"mechanism": "document_selection"} | options
         self._client = _Client(url, api_key, cache_file, cache_key_file)
         self._terms = {"epsilon": epsilon, "endpoint": endpoint, **options}
         self._embedder = Embedder(epsilon, endpoint, options)
