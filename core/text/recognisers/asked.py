@@ -109,6 +109,8 @@ class Asked(NamedTuple):
 
     def question_for(self, text: str) -> str:
         """Return the questions that `text` may answer, one a line; empty without one."""
+        if not self.sentences or len(text.strip()) > ANSWER_CHARS_MAX:
+            return ""
         named = "\n".join(each for each in self.sentences if not _AMOUNT.search(each))
         whole = (text, 0, len(text))
         return named if any(True for _ in chain(_values(*whole), _said(*whole, named))) else ""
@@ -121,16 +123,20 @@ def _requests(turn: str) -> list[str]:
     """Return the last sentences of a turn that ask for something, each after the one that says what it asks for
     (`We sent you a code. Please enter it.`)."""
     turn = turn[-4 * QUESTION_CHARS_MAX :]
-    low = turn.lower()
-    if "?" not in low and not any(word in low for word in _REQUEST_WORDS):
+    if not _may_ask(turn):
         return []
     sentences = [each.strip() for each in _SENTENCE.findall(turn)]
     found = []
     for before, sentence in pairwise(["", *sentences]):
-        if _REQUEST.search(sentence):
+        if _may_ask(sentence) and _REQUEST.search(sentence):
             points_back = len(sentence) <= POINTS_BACK_CHARS and _POINTS_BACK.search(sentence)
             found += [each[-QUESTION_CHARS_MAX:] for each in (before if points_back else "", sentence) if each]
     return list(dict.fromkeys(found))[-REQUESTS_MAX:]
+
+
+def _may_ask(text: str) -> bool:
+    low = text.lower()
+    return "?" in low or any(map(low.__contains__, _REQUEST_WORDS))
 
 
 class _Read(NamedTuple):

@@ -30,12 +30,13 @@ _INTRODUCED = regex.compile(
     rf"(?<![\p{{L}}\d])(?:{_PRODUCT}|(?i:{_any('introductions')})[ ](?:{_any('names')}|{_any('shared')})(?![\p{{L}}\d]"
     rf"|[ ]\p{{Lu}})[^\n]{{0,{ROLE_CHARS}}}?(?<!\p{{L}})(?i:{_any('roles')})(?!\p{{L}}))"
 )
+_NAMES = phrases(_TEXTS["names"]) + phrases(_TEXTS["shared"])
 _PERSON = regex.compile(rf"(?<!\p{{L}})(?:{_any('people')})[ ,]{{1,2}}\Z", regex.IGNORECASE)
 
 
 def introduced(text: str) -> bool:
     """Whether a text introduces an assistant, or has a name such as `Claude Code`."""
-    return _INTRODUCED.search(text, timeout=REGEX_TIMEOUT_S) is not None
+    return any(map(text.__contains__, _NAMES)) and _INTRODUCED.search(text, timeout=REGEX_TIMEOUT_S) is not None
 
 
 class Assistants:
