@@ -95,6 +95,7 @@ REFUSED: list[tuple[type[Exception], str, Callable[[Gateway], Any]]] = [
     (InvalidRequest, r"input\.290: .* blank", lambda client: client.openai_embeddings("preset", MANY)),
     (InvalidRequest, r"documents\.0: .* blank", lambda client: client.embed_documents({"sentences": []}, epsilon=1)),
     (InvalidRequest, r"documents\.1\.text", lambda client: client.embed_documents(["a", {"text": 5}], epsilon=1)),
+    (InvalidRequest, "text_pairs: ", lambda client: client.models.predict("a", ["b", "c"], text_pairs=["d"])),
     # names and values that do not exist
     (InvalidRequest, "documents.0: .* `text`", lambda client: client.embed_documents({"txt": "a"}, epsilon=1)),
     (TypeError, "`mechanizm`; .* `mechanism`", lambda client: client.embed_texts("a", epsilon=1, mechanizm="laplace")),

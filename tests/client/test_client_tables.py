@@ -125,6 +125,9 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
     found = table(path)
     assert (found.header, found.lines) == (["a", "b"], [2, 5])
     assert found.rows == [{"a": "1", "b": "two\nlines"}, {"a": "2", "b": "x"}]
+    (tmp_path / "ROWS.CSV").write_text(",age,\n0,2,\n")
+    found = table(tmp_path / "ROWS.CSV")
+    assert found.rows == [{"column 1": "0", "age": "2", "column 3": ""}], "a name for a column without one"
     for content in ("", "a,a\n1,2\n"):
         path.write_text(content)
         assert main(["schema", str(path)]) == command.USAGE

@@ -385,7 +385,7 @@ def _synthesize(client: Gateway, args: argparse.Namespace, api_key: str) -> None
     with _faults_shown(rows):
         done = _waited(client, client.synthesize(args.name, rows.rows, schema=schema, idempotency_key=key, **terms))
     out = _folder(args.out)
-    if data.suffix == ".csv":
+    if rows.is_csv:
         (out / f"{args.name}.csv").write_bytes(client.jobs.sample_csv(done, rows=args.rows))
     else:
         with (out / f"{args.name}.jsonl").open("w", encoding="utf-8") as file:

@@ -16,6 +16,7 @@ from typing import Any
 from privacy_gateway_client.generated.models import TableFault
 
 _DELIMITERS = (",", ";", "\t", "|")
+_SUFFIXES = (".csv", ".tsv")
 
 
 class TableError(Exception):
@@ -31,6 +32,10 @@ class Table:
     header: list[str]
     lines: list[int] = field(default_factory=list)
 
+    @property
+    def is_csv(self) -> bool:
+        return not isinstance(self.rows, Path)
+
     def line(self, number: int) -> int:
         """The line of the file that is meant by a line or row of what was sent."""
         return self.lines[number - 1] if self.lines else number
@@ -39,8 +44,10 @@ class Table:
 def table(path: Path) -> Table:
     """The table of a file: CSV (UTF-8, a header, separated by commas, semicolons, tabs or bars), or JSON lines.
 
+    A column without a name, such as an index that pandas wrote, is `column` and its number.
+
     Raises TableError."""
-    if path.suffix != ".csv":
+    if path.suffix.lower() not in _SUFFIXES:
         with path.open(encoding="utf-8-sig") as file:
             first = next((line for line in file if line.strip()), "")
         try:
@@ -53,7 +60,7 @@ def table(path: Path) -> Table:
         file.seek(0)
         reader = csv.reader(file, delimiter=max(_DELIMITERS, key=top.count))
         try:
-            header = next(reader, [])
+            header = [name or f"column {i}" for i, name in enumerate(next(reader, []), 1)]
             if not header:
                 raise TableError(f"{path.name} has no header")
             if len(set(header)) < len(header):

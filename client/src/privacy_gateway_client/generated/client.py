@@ -15,7 +15,7 @@ from typing_extensions import Self, Unpack
 from privacy_gateway_client.generated.connection import Connection, MethodGroup, ranges
 from privacy_gateway_client.generated.content import Embedding, Sanitizing
 from privacy_gateway_client.generated.jobs import Jobs, Submission
-from privacy_gateway_client.errors import line_problem
+from privacy_gateway_client.errors import FieldError, InvalidRequest, line_problem
 from privacy_gateway_client.generated.models import (
     Account,
     AlertRule,
@@ -204,8 +204,10 @@ class Models(MethodGroup):
         """
         found = texts_of("texts", texts)
         seconds = None if text_pairs is None else texts_of("text_pairs", text_pairs)
+        if seconds is not None and len(seconds) != len(found):
+            raise InvalidRequest((FieldError("text_pairs", "give as many as texts; nothing was sent"),))
         limits = self._connection.limits
-        weights = [len(json_of(row)) for row in zip(found, seconds or found, strict=False)]
+        weights = [len(json_of(row)) for row in zip(found, seconds or found, strict=True)]
         answers = []
         for part in ranges(weights, items=limits.vector_texts, weight=limits.body_bytes * 3 // 4) or [range(0)]:
             body = {"texts": found[part.start : part.stop]}
