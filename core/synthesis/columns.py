@@ -29,6 +29,7 @@ STEPS = 1 << 12
 _NUMBER_CHARS_MAX = 64
 _SHOWN_MAX, _SHOWN_CHARS_MAX = 5, 40
 _MISSING_NAME = "(missing)"
+_BLANKS = " \u00a0\u202f"  # nobody sees which of them a table has
 
 CodeArray = npt.NDArray[np.int16]
 FloatArray = npt.NDArray[np.float64]
@@ -76,7 +77,7 @@ class NumberForm:
         if len(text) > _NUMBER_CHARS_MAX or not _number_pattern(self.decimal, self.thousands).fullmatch(text):
             raise _Unreadable("not-a-number")
         if self.thousands:
-            text = text.replace(self.thousands, "")
+            text = "".join(text.split()).replace(self.thousands, "")
         return text.replace(self.decimal, ".")
 
     def write(self, number: float, *, integer: bool) -> float | int:
@@ -90,7 +91,7 @@ class NumberForm:
 
 @lru_cache(maxsize=64)
 def _number_pattern(decimal: str, thousands: str) -> re.Pattern[str]:
-    decimal, thousands = re.escape(decimal), re.escape(thousands)
+    decimal, thousands = re.escape(decimal), f"[{_BLANKS}]" if thousands in tuple(_BLANKS) else re.escape(thousands)
     grouped = rf"\d{{1,3}}(?:{thousands}\d{{3}})+|" if thousands else ""
     return re.compile(rf"[+-]?(?:(?:{grouped}\d+)(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d{{1,3}})?", re.ASCII)
 
@@ -190,7 +191,7 @@ class Missing:
             return True
         if isinstance(value, str):
             return not value or (text := value.strip()) == "" or text in self.words
-        return bool(self.words) and str(value) in self.words
+        return bool(self.words) and isinstance(value, int | float) and str(value) in self.words
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from core.synthesis.schema import DeclaredTable
 KINDS_MAX: Final = 50
 LINES_MAX: Final = 5
 COUNTED_MAX: Final = 100_000
+_COMPARED_CHARS_MAX: Final = 64  # of a name; to compare two takes the square of their length in time
 _ABSENT = ("missing-column", "A row has all declared columns.")
 _MESSAGES = {
     "missing": "The value is missing; a column permits it with `missing` in its declaration.",
@@ -112,7 +113,11 @@ class Faults:
 
 def _unknown(name: str, position: int, absent: Sequence[str]) -> Fault:
     """The fault of an unknown column, with the most similar of the absent ones, whatever the case."""
-    folded = {other.casefold().strip(): other for other in absent}
-    near = get_close_matches(name[:NAME_CHARS_MAX].casefold().strip(), folded, n=1)
+    folded = {_compared(other): other for other in absent}
+    near = get_close_matches(_compared(name), folded, n=1)
     message = "A row has no other columns than those that are declared or ignored."
     return Fault("unknown-column", message, position=position, nearest=folded[near[0]] if near else None)
+
+
+def _compared(name: str) -> str:
+    return name[:NAME_CHARS_MAX].casefold().strip()[:_COMPARED_CHARS_MAX]

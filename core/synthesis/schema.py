@@ -92,17 +92,21 @@ def table_schema(declared: Mapping[str, Any]) -> TableSchema:
     columns, label = declared.get("columns"), declared.get("label")
     if not _is_list(columns) or not 1 <= len(columns) <= COLUMNS_MAX:
         _refuse(f"A schema has between 1 and {COLUMNS_MAX} columns.", "schema.columns")
-    read = tuple(_column(one, f"schema.columns.{i}") for i, one in enumerate(columns))
+    read: list[Column] = []
+    width = 0
+    for i, one in enumerate(columns):
+        read.append(_column(one, f"schema.columns.{i}"))
+        width += read[-1].width
+        if width > WIDTH_MAX:  # before the cells of further columns are made
+            _refuse(f"A row may have at most {WIDTH_MAX} numbers, categories and bins in total.", "schema.columns")
     read_label = None if label is None else _column(label, "schema.label")
     if isinstance(read_label, NumericColumn | BinnedColumn):
         _refuse("The label must be categorical or boolean.", "schema.label.kind")
     if read_label is not None and not 2 <= len(read_label.categories) <= CLASSES_MAX:
         _refuse(f"A label has between 2 and {CLASSES_MAX} classes.", "schema.label.categories")
-    schema = TableSchema(read, read_label)
+    schema = TableSchema(tuple(read), read_label)
     if len(set(schema.names)) < len(schema.names):
         _refuse("Two columns have the same name.", "schema.columns")
-    if schema.width > WIDTH_MAX:
-        _refuse(f"A row may have at most {WIDTH_MAX} numbers, categories and bins in total.", "schema.columns")
     return schema
 
 

@@ -56,6 +56,7 @@ def test_a_missing_value_is_a_category_where_it_is_declared(declared: dict[str, 
         ({"decimal": ","}, "277,5", 277.5), ({"decimal": ",", "thousands": "."}, "1.234,50", 1234.5),
         ({"thousands": ","}, "1,234.50", 1234.5), ({"thousands": "'"}, "1'234", 1234),
         ({"thousands": " "}, "1 234", 1234), ({"thousands": "\u202f", "decimal": ","}, "1\u202f234,5", 1234.5),
+        ({"thousands": " "}, "1\u00a0234", 1234), ({"thousands": "\u00a0"}, "1\u202f234", 1234),
         ({"thousands": ","}, "1234", 1234), ({"decimal": ","}, 277.5, 277.5), ({"integer": True}, "41.0", 41),
     ],
 )  # fmt: skip
@@ -225,6 +226,14 @@ def test_a_misspelt_column_is_found(written: str, nearest: str | None) -> None:
     absent, unknown = faults([row, row])
     assert (absent["column"], absent["count"]) == ("amount", 2)
     assert (unknown["position"], unknown.get("nearest")) == (2, nearest)
+
+
+def test_a_long_name_is_compared_by_its_first_characters() -> None:
+    long = "measured_" * 20
+    table = declared_table({"columns": [{"name": long, **COUNT}]})
+    with pytest.raises(BadRow) as error:
+        encode_rows(table, [{long.title() + "x" * 100_000: 1}] * 2, outside=Outside.REFUSE)
+    assert [fault.get("nearest") for fault in error.value.faults] == [None, long]
 
 
 def test_the_list_of_faults_is_bounded() -> None:

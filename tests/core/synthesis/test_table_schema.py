@@ -73,8 +73,9 @@ def test_a_declaration_that_lacks_something_is_refused() -> None:
 def test_a_schema_is_no_wider_than_its_limit() -> None:
     wide = [{**SEX, "name": str(i), "categories": [str(j) for j in range(1_024)]} for i in range(2)]
     assert table_schema({"columns": wide}).width == WIDTH_MAX
-    with pytest.raises(InvalidInput):
-        table_schema({"columns": [*wide, AGE]})
+    with pytest.raises(InvalidInput) as refused:
+        table_schema({"columns": [*wide, AGE, SECRET]})
+    assert refused.value.field == "schema.columns", "columns beyond the limit are not read"
 
 
 def test_rows_come_back_within_half_a_step() -> None:
