@@ -26,7 +26,7 @@ from core.synthesis.frequencies import low_order_groups
 from core.synthesis.marginals_release import MARGINALS, MarginalsRelease, cells, counts_scale, marginals_release
 from core.synthesis.pearl_release import PEARL, Design, PearlRelease, checked, low_order_plan, noise_plan, pearl_release
 from core.synthesis.pricing import RecordBudget, record_budget
-from core.synthesis.schema import TableSchema, table_schema
+from core.synthesis.schema import DeclaredTable, TableSchema, table_schema
 from core.synthesis.subjects import SUBJECT_METHODS, for_subjects
 
 Method = Literal["pearl", "marginals", "aim"]
@@ -125,8 +125,11 @@ METHODS: Final[dict[Method, MethodRow]] = {
 _FEW_VALUES = 16
 
 
-def advice(schema: TableSchema) -> str:
-    """Return which method fits a declared table, and why, in one line. It depends on the schema alone."""
+def advice(declared: DeclaredTable) -> str:
+    """Return which method fits a declared table, and why, in one line. It depends on the declaration alone."""
+    schema = declared.schema
+    if declared.subject is not None:
+        return "pearl: it keeps pairs of columns, and aim takes no subject."
     count = len(schema.columns)
     if count == 1:
         return "marginals: the table has one column, so that its counts are all there is to keep."

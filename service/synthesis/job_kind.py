@@ -110,7 +110,7 @@ class SynthesisKind(JobKind):
             facts={
                 "delta": delta_of(budget.delta_femto),
                 "noise_multiplier": budget.noise_multiplier,
-                "advice": advice(declared_table(fields["table"]).schema),
+                "advice": advice(declared_table(fields["table"])),
             },
         )
 

@@ -250,7 +250,7 @@ def test_a_link_signs_in_once_on_this_machine(served: Gateway, owner: Tenant) ->
 
     elsewhere = SignInLink(served.service.parts[KeyStore])
     token = served.on_loop(elsewhere.make(owner.key))
-    for host in ("192.0.2.7", "::ffff:192.0.2.7"):
+    for host in ("192.0.2.7", "::ffff:192.0.2.7", "no address"):
         with pytest.raises(SignOnFailed):
             served.on_loop(elsewhere.use(Request({"type": "http", "client": (host, 1)}), token))
     assert served.on_loop(elsewhere.use(Request({"type": "http", "client": ("::1", 1)}), token)).tenant == owner.name
