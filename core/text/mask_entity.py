@@ -274,7 +274,8 @@ def find_tagged(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Ma
             if kind == PERSON and " " in text[start:end] and language() in LANGUAGES:
                 place = trimmed(text, start, end, language())
             masks.append(Mask(*place, kind, "entity", score, TAGGER))
-    masks += _by_form(text, language, {kind: score for kind, score in requested.items() if kind in looked_for})
+    formed = _by_form(text, language, {kind: score for kind, score in requested.items() if kind in looked_for})
+    masks += [mask for mask in formed if not assistants.have(mask.start, mask.end)]
     again = _named_again(text, [mask for mask in masks if mask.type == PERSON])
     return masks + [mask for mask in again if not assistants.have(mask.start, mask.end)]
 

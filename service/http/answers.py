@@ -122,8 +122,8 @@ class ProviderError(_Facts):
 
     message: Annotated[str, doc("What is wrong.")]
     type: Annotated[str, doc("The provider's name for this kind of error.")]
-    param: Annotated[str | None, doc("The parameter of the request that is wrong, if it is one.")]
-    code: Annotated[str, doc("The stable name of the error, as in a problem document.")]
+    param: NotRequired[Annotated[str | None, doc("The parameter of the request that is wrong, if it is one.")]]
+    code: NotRequired[Annotated[str, doc("The stable name of the error; absent from one of an upstream.")]]
 
 
 class ProviderProblem(TypedDict):
@@ -144,7 +144,7 @@ class DescribedAPI(FastAPI):
                 schema = TypeAdapter(kind).json_schema(ref_template=_SCHEMAS)
                 components.update(schema.pop("$defs") | {kind.__name__: schema})
             shaped = {"application/json": {"schema": {"$ref": _SCHEMAS.format(model=ProviderProblem.__name__)}}}
-            for path, operations in described["paths"].items():
+            for path, operations in described.get("paths", {}).items():
                 responses = [each for operation in operations.values() for each in operation["responses"].values()]
                 for response in responses if path.startswith(PROVIDERS_PREFIX) else ():
                     if PROBLEM_TYPE in response.get("content", {}):

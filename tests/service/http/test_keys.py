@@ -15,7 +15,7 @@ from service.http.auth import Needs, needs_of
 # Pages have no data; each looks for a session by itself.
 PAGES = {
     "/dashboard", "/dashboard/{view}", "/dashboard/static/{path:path}", "/dashboard/sign-on",
-    "/dashboard/sign-on/done",
+    "/dashboard/sign-on/done", "/dashboard/link", "/",
 }  # fmt: skip
 PUBLIC = {"/livez", "/readyz", "/metrics"} | PAGES
 # The description of the API and its page, without a dependency.

@@ -107,5 +107,5 @@ def test_a_length_that_is_no_number_is_counted_instead(tenant: Tenant) -> None:
 def test_no_path_is_repeated_by_a_redirect(tenant: Tenant) -> None:
     for path in (f"/jobs/{CANARY}/", "/jobs/", f"/budget/?{CANARY}", f"//{CANARY}", f"/models/projections/{CANARY}/"):
         answer = tenant.http.get(path)
-        assert answer.status_code == 404, path
+        assert answer.status_code == 404 or answer.headers["location"] == "/dashboard/playground", path
         assert CANARY not in str(answer.headers) + answer.text
