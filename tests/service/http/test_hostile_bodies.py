@@ -48,9 +48,8 @@ def bodies(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict
             schema = content.get("application/json", {}).get("schema")
             if schema is None:
                 continue
-            where = {"$defs": schema["$defs"]} if "$defs" in schema else document
-            for choice in _choices(where, schema):
-                yield f"{method.upper()} {path}", choice, where
+            for choice in _choices(document, schema):
+                yield f"{method.upper()} {path}", choice, document
 
 
 def places(document: dict[str, Any], kind: str) -> list[Place]:
@@ -78,7 +77,7 @@ def _choices(document: dict[str, Any], schema: dict[str, Any]) -> list[dict[str,
     if "$ref" in schema:
         target: Any = document
         for part in schema["$ref"].removeprefix("#/").split("/"):
-            target = target[part]
+            target = target[part.replace("~1", "/").replace("~0", "~")]
         return _choices(document, target)
     for union in ("anyOf", "oneOf", "allOf"):
         if union in schema:
