@@ -30,7 +30,7 @@ at infinity, and k' = 2 phi^2 - Phi(z) Phi(-z) is first positive, then negative,
 and then rises to 0. For t < epsilon / 2 let a = h(t) and b = h(epsilon - t). Then a < min(b, 1 - b), so that
 I(b) / I(a) <= b(1 - b) / a(1 - a) = e^(epsilon - 2t) = h'(epsilon - t) / h'(t), which says D'(t) >= 0. D is therefore
 largest in the middle: 2 Phi^-1(1 / (1 + e^(-epsilon / 2))). The derivative of this in epsilon is 1 / J, which falls
-from sqrt(pi / 8) at epsilon = 0.
+from sqrt(pi / 8) at epsilon = 0. Nobody outside this project has checked the proof; a test evaluates the inequality.
 
 The rounds (the paper's algorithm 1). The counts of each column, with the label, come first; rare cells are then joined
 (`groups_of`). Each round chooses a set of up to three columns, with or without the label, whose counts the model misses
