@@ -39,19 +39,19 @@ def _by(caller: Caller) -> str:
 
 
 @router.get("", summary="Alerts that fired, newest first, page by page")
-async def fired(
+async def list_alerts(
     caller: ReadCallerDep, alerts: Part[AlertService], page: PagingDep, status: Status = None
 ) -> AlertsPage:
     return await alerts.page(caller.tenant, status, cursor=page.cursor, limit=page.limit)
 
 
 @router.get("/rules", summary="The rules of the tenant's alerts, without secrets")
-async def rules(caller: AdminCallerDep, alerts: Part[AlertService]) -> AlertRules:
+async def list_rules(caller: AdminCallerDep, alerts: Part[AlertService]) -> AlertRules:
     return {"rules": await alerts.rules(caller.tenant)}
 
 
 @router.get("/rules/{name}", summary="One rule, without its secret, and its last delivery")
-async def rule(name: str, caller: AdminCallerDep, alerts: Part[AlertService]) -> AlertRule:
+async def get_rule(name: str, caller: AdminCallerDep, alerts: Part[AlertService]) -> AlertRule:
     return await alerts.rule(caller.tenant, name)
 
 
@@ -78,17 +78,17 @@ async def send_sample(name: str, caller: AdminCallerDep, alerts: Part[AlertServi
 
 
 @operator_router.get("", summary="Alerts of the operator's rules that fired, newest first, page by page")
-async def fired_of_operator(alerts: Part[AlertService], page: PagingDep, status: Status = None) -> AlertsPage:
+async def list_operator_alerts(alerts: Part[AlertService], page: PagingDep, status: Status = None) -> AlertsPage:
     return await alerts.page(SHARED_OWNER, status, cursor=page.cursor, limit=page.limit)
 
 
 @operator_router.get("/rules", summary="The rules of the operator's alerts, without secrets")
-async def operator_rules(alerts: Part[AlertService]) -> AlertRules:
+async def list_operator_rules(alerts: Part[AlertService]) -> AlertRules:
     return {"rules": await alerts.rules(SHARED_OWNER)}
 
 
 @operator_router.get("/rules/{name}", summary="One rule of the operator, without its secret, and its last delivery")
-async def operator_rule(name: str, alerts: Part[AlertService]) -> AlertRule:
+async def get_operator_rule(name: str, alerts: Part[AlertService]) -> AlertRule:
     return await alerts.rule(SHARED_OWNER, name)
 
 

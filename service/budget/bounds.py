@@ -69,7 +69,9 @@ class AccountBounds(TypedDict):
 
 
 @router.get("/budget/{account:path}/bounds", summary="What is proven of an account, and what is an estimate")
-async def bounds(account: str, caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings]) -> AccountBounds:
+async def get_bounds(
+    account: str, caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings]
+) -> AccountBounds:
     """`limit` and `certificate` are of the account, whatever it will release; the others are of its releases so far."""
     state = await ledger.account(caller.tenant, account)
     is_quota = state.subject_hash is None and (await ledger.tenant(caller.tenant)).mode is TenantMode.SUBJECT

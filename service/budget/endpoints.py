@@ -85,7 +85,7 @@ class SubjectsPage(TypedDict):
     summary="The accounts of the tenant, page by page: its own, then its subjects'",
     response_model=AccountsPage,
 )
-async def budget(
+async def list_accounts(
     caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings], reads: Part[LedgerReads], page: PagingDep
 ) -> Response:
     with await reads.wait(caller.tenant, page.limit):
@@ -98,7 +98,7 @@ async def budget(
     summary="Committed and reserved over time, by unit, mechanism and subject class",
     response_model=BudgetSeries,
 )
-async def series(
+async def get_series(
     caller: ReadCallerDep,
     series: Part[LedgerSeries],
     reads: Part[LedgerReads],
@@ -168,7 +168,7 @@ async def account_forecast(
 
 # Last, because `account` holds slashes: this path would match those above.
 @account_router.get("/budget/{account:path}", summary="One account, by its id")
-async def one_account(account: str, caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings]) -> Account:
+async def get_account(account: str, caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings]) -> Account:
     state = await ledger.account(caller.tenant, account)
     return await asyncio.to_thread(block_with_history, state, settings.display_delta)
 

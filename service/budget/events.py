@@ -78,7 +78,7 @@ events_router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
 
 @events_router.get("/budget/events", summary="That the tenant's budget has changed", response_class=EventSourceResponse)
-async def events(
+async def budget_events(
     caller: ReadCallerDep,
     watch: Part[BudgetWatch],
     open_: EndlessStreamDep,

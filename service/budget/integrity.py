@@ -102,7 +102,7 @@ class LedgerIntegrityPage(SealState):
 
 
 @router.get("/budget/integrity", summary="Seals, open holds, epsilon spent without output, and the last audit")
-async def integrity(
+async def get_integrity(
     caller: ReadCallerDep, integrity: Part[IntegrityReads], spending: Part[SpendingTotals]
 ) -> BudgetIntegrity:
     """Of the tenant, and the end of the chain of seals, which all tenants share. 503 for a seal that is not genuine."""
@@ -119,7 +119,7 @@ async def integrity(
 
 
 @admin_router.get("/integrity", summary="The same for every tenant, page by page")
-async def all_integrity(
+async def get_all_integrity(
     integrity: Part[IntegrityReads], spending: Part[SpendingTotals], page: PagingDep
 ) -> LedgerIntegrityPage:
     """`cursor` is the name of the last tenant of the page before."""

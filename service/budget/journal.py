@@ -132,7 +132,7 @@ class AccountJournal(TypedDict):
     summary="The journal of an account, page by page",
     response_model=AccountJournal,
 )
-async def journal(
+async def get_journal(
     account: str,
     caller: ReadCallerDep,
     ledger: Part[Ledger],
@@ -187,7 +187,7 @@ def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None])
     response_class=LinesAnswer,
     response_model=ExportedLine,
 )
-async def export(
+async def export_journal(
     account: str,
     caller: ReadCallerDep,
     ledger: Part[Ledger],

@@ -118,7 +118,7 @@ class _Range:
     summary="Who spent: by mechanism, route, key or subject, over time",
     response_model=BudgetSpending,
 )
-async def spending(
+async def get_spending(
     account: str,
     caller: ReadCallerDep,
     ledger: Part[Ledger],

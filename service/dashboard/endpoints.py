@@ -178,7 +178,9 @@ async def root(request: Request, sessions: Part[BrowserSessions]) -> Response:
     return RedirectResponse(f"{PREFIX}/{PLAYGROUND}" if may_open else PREFIX, status_code=303)
 
 
-@router.get(PREFIX, summary="The dashboard: its first view, or the page to sign in", response_class=Response)
+@router.get(
+    PREFIX, name="dashboard", summary="The dashboard: its first view, or the page to sign in", response_class=Response
+)
 @router.get(f"{PREFIX}/{{view}}", summary="A view of the dashboard", response_class=Response)
 async def view(
     request: Request, sessions: Part[BrowserSessions], provider: ProviderDep, view: str | None = None

@@ -50,7 +50,7 @@ class DomainList(TypedDict):
 
 
 @router.get("/domains", summary="The domain packs for sentence-level release: installed, shared and the tenant's own")
-async def domains(owner: ReadingOwnerDep, domains: Part[DomainStore]) -> DomainList:
+async def list_domains(owner: ReadingOwnerDep, domains: Part[DomainStore]) -> DomainList:
     found = await (domains.of_owner(owner, "shared") if owner == SHARED_OWNER else domains.visible(owner))
     return {"domains": cast(list[DomainFacts], found)}
 
@@ -58,7 +58,7 @@ async def domains(owner: ReadingOwnerDep, domains: Part[DomainStore]) -> DomainL
 @router.delete(
     "/domains/{name}", status_code=204, summary="Delete a domain of the tenant, or with the admin key a shared one"
 )
-async def remove_domain(name: str, owner: OwnerDep, domains: Part[DomainStore], log: Part[AdminLog]) -> Response:
+async def delete_domain(name: str, owner: OwnerDep, domains: Part[DomainStore], log: Part[AdminLog]) -> Response:
     await domains.remove(owner, name)
     await log_if_shared(log, owner, action="domain.delete", name=name)
     return Response(status_code=204)

@@ -11,7 +11,7 @@ from service.config.settings import Settings
 from service.files.stored import StoredFiles
 from service.finetune.job_kind import FinetuneKind
 from service.finetune.prediction import Classifiers, Predictions, PredictRequest, prediction
-from service.http.answers import doc
+from service.http.answers import IDEMPOTENT, doc
 from service.http.auth import JobsCallerDep, ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute, take_large_place
 from service.parts import Part, Parts
@@ -41,12 +41,12 @@ class ClassifierList(TypedDict):
 
 
 @router.get("/finetuned", summary="The tenant's fine-tuned classifiers")
-async def classifiers(caller: ReadCallerDep, found: Part[Classifiers]) -> ClassifierList:
+async def list_classifiers(caller: ReadCallerDep, found: Part[Classifiers]) -> ClassifierList:
     return {"classifiers": cast(list[ClassifierFacts], await found.of_tenant(caller.tenant))}
 
 
 @router.delete("/finetuned/{name}", status_code=204, summary="Delete a fine-tuned classifier of the tenant")
-async def remove_classifier(name: str, caller: JobsCallerDep, found: Part[Classifiers]) -> Response:
+async def delete_classifier(name: str, caller: JobsCallerDep, found: Part[Classifiers]) -> Response:
     await found.remove(caller.tenant, name)
     return Response(status_code=204)
 
@@ -55,6 +55,7 @@ async def remove_classifier(name: str, caller: JobsCallerDep, found: Part[Classi
     "/finetuned/{name}/predict",
     summary="The labels of texts by a fine-tuned classifier; costs no budget",
     response_model=Predictions,
+    openapi_extra=IDEMPOTENT,
 )
 async def predict(
     name: str,

@@ -21,7 +21,7 @@ GUARANTEE = {"Privacy-Guarantee": "none"}
 
 
 @router.post(GUARDRAIL_PATH, summary="Mask a request of LiteLLM, or restore its answer", response_model=Decision)
-async def guardrail(
+async def apply_guardrail(
     body: GuardrailRequest, request: Request, caller: ReleaseCallerDep, guardrails: Part[GuardrailService]
 ) -> Response:
     async with disconnect_of(request) as client_disconnected:

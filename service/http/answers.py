@@ -5,8 +5,10 @@ member has a description. A declaration costs nothing while the gateway serves: 
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
+import orjson
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import Field, GetJsonSchemaHandler, TypeAdapter
@@ -16,6 +18,20 @@ from typing_extensions import TypedDict
 PROBLEM_TYPE = "application/problem+json"
 PROVIDERS_PREFIX = "/v1/"  # under it, errors have the shape of the provider whose clients call there
 _SCHEMAS = "#/components/schemas/{model}"
+_EXAMPLES = Path(__file__).with_name("examples.json")  # method and path to a body that is answered as it stands
+_REQUEST_ID = {
+    "name": "X-Request-ID",
+    "in": "header",
+    "description": "An id for the logs, which the answer repeats. The gateway makes one if there is none.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+}
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "The same key and body again get the same answer and are charged once. The answer has the key.",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+}
+IDEMPOTENT = {"parameters": [_IDEMPOTENCY_KEY]}  # `openapi_extra` of a route
 
 
 def doc(description: str) -> Any:
@@ -134,17 +150,26 @@ class ProviderProblem(TypedDict):
 
 
 class DescribedAPI(FastAPI):
-    """A `FastAPI` whose description has the schemas of errors, and under `/v1` their other shape."""
+    """A `FastAPI` whose description has operations named as their functions, headers, examples, and the schemas of
+    errors, which have another shape under `/v1`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(generate_unique_id_function=lambda route: route.name, **options)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             described = super().openapi()
-            components = described.setdefault("components", {}).setdefault("schemas", {})
+            schemas = described.setdefault("components", {}).setdefault("schemas", {})
             for kind in (ProblemDocument, ProviderProblem):
                 schema = TypeAdapter(kind).json_schema(ref_template=_SCHEMAS)
-                components.update(schema.pop("$defs") | {kind.__name__: schema})
+                schemas.update(schema.pop("$defs") | {kind.__name__: schema})
+            examples = orjson.loads(_EXAMPLES.read_bytes())
             shaped = {"application/json": {"schema": {"$ref": _SCHEMAS.format(model=ProviderProblem.__name__)}}}
             for path, operations in described.get("paths", {}).items():
+                for method, operation in operations.items():
+                    operation.setdefault("parameters", []).append(_REQUEST_ID)
+                    if (example := examples.get(f"{method.upper()} {path}")) is not None:
+                        operation["requestBody"]["content"]["application/json"]["example"] = example
                 responses = [each for operation in operations.values() for each in operation["responses"].values()]
                 for response in responses if path.startswith(PROVIDERS_PREFIX) else ():
                     if PROBLEM_TYPE in response.get("content", {}):

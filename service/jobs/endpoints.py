@@ -26,7 +26,7 @@ from service.capability import Capability, View
 from service.config.settings import Settings
 from service.files.stored import OwnDirectory, StoredFiles
 from service.http import problems
-from service.http.answers import BudgetAmount, ProblemDocument, doc
+from service.http.answers import IDEMPOTENT, BudgetAmount, ProblemDocument, doc
 from service.http.auth import JobsCallerDep, OwnerDep, log_if_shared
 from service.http.body import BodyMemory, JsonRoute
 from service.http.exchange import EndlessStreamDep
@@ -120,7 +120,7 @@ def creation_router(parts: Parts) -> APIRouter:
             summary=kind.summary,
             description=kind.description,
             responses=documented(s507="The upload exceeds the tenant's disk space or the free one."),
-            openapi_extra={"requestBody": kind.openapi},
+            openapi_extra={"requestBody": kind.openapi, **IDEMPOTENT},
         )
     return created
 
@@ -155,7 +155,7 @@ def _creation(kind: JobKind) -> Any:
 
 
 @router.get("/jobs", summary="The jobs, newest first, page by page")
-async def jobs(owner: OwnerDep, runner: Part[JobRunner], page: PagingDep) -> JobList:
+async def list_jobs(owner: OwnerDep, runner: Part[JobRunner], page: PagingDep) -> JobList:
     found = await runner.store.page(owner, cursor=page.cursor, limit=page.limit)
     return {"jobs": [job_block(job) for job in found.jobs], "next_cursor": found.next_cursor}
 
@@ -169,19 +169,19 @@ JobDep = Annotated[JobRecord, Depends(job_of)]
 
 
 @router.get("/jobs/{job_id}", summary="One job")
-async def one_job(job: JobDep) -> Job:
+async def get_job(job: JobDep) -> Job:
     return job_block(job)
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job; one that has ended stays what it is")
-async def cancel(job_id: str, owner: OwnerDep, runner: Part[JobRunner], log: Part[AdminLog]) -> Job:
+async def cancel_job(job_id: str, owner: OwnerDep, runner: Part[JobRunner], log: Part[AdminLog]) -> Job:
     job = await runner.cancel(owner, job_id)
     await log_if_shared(log, owner, action="job.cancel", name=job.job_id)
     return job_block(job)
 
 
 @router.get("/jobs/{job_id}/events", summary="The job's states as they change", response_class=EventSourceResponse)
-async def events(
+async def job_events(
     runner: Part[JobRunner], job: JobDep, open_: EndlessStreamDep, last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events `progress`, then one named as the end state; the id of an event is a digest of its data.
@@ -212,7 +212,7 @@ async def events(
 
 
 @router.get("/jobs/{job_id}/artifact", summary="What the job made", response_class=FileResponse)
-async def artifact(job: JobDep, runner: Part[JobRunner]) -> FileResponse:
+async def get_artifact(job: JobDep, runner: Part[JobRunner]) -> FileResponse:
     path = await existing(job, runner, ".safetensors")
     return FileResponse(path, media_type="application/octet-stream", filename=f"{job.label}.safetensors")
 
@@ -228,7 +228,7 @@ async def delete_artifact(job: JobDep, runner: Part[JobRunner], log: Part[AdminL
 
 
 @router.get("/jobs/{job_id}/card", summary="What the job made, described in Markdown", response_class=FileResponse)
-async def card(job: JobDep, runner: Part[JobRunner]) -> FileResponse:
+async def get_card(job: JobDep, runner: Part[JobRunner]) -> FileResponse:
     path = await existing(job, runner, ".md")
     return FileResponse(path, media_type="text/markdown; charset=utf-8", filename=f"{job.label}.md")
 

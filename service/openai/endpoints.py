@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from service.capability import Capability, PresetPricing
 from service.config.settings import Settings
+from service.http.answers import IDEMPOTENT
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute, take_large_place
 from service.openai.presets import load_presets
@@ -21,8 +22,13 @@ from service.vectors.service import VectorService
 router = APIRouter(prefix="/v1", route_class=JsonRoute, tags=["OpenAI-compatible"])
 
 
-@router.post("/embeddings", summary="Private embeddings, in OpenAI's shape", response_model=OpenAIEmbeddings)
-async def embeddings(
+@router.post(
+    "/embeddings",
+    summary="Private embeddings, in OpenAI's shape",
+    response_model=OpenAIEmbeddings,
+    openapi_extra=IDEMPOTENT,
+)
+async def create_embeddings(
     body: EmbeddingsRequest,
     request: Request,
     caller: ReleaseCallerDep,
@@ -34,12 +40,12 @@ async def embeddings(
 
 
 @router.get("/models", summary="The presets, and the upstreams' models")
-async def models(openai: Part[OpenAIService], caller: ReadCallerDep) -> OpenAIModels:
+async def list_presets(openai: Part[OpenAIService], caller: ReadCallerDep) -> OpenAIModels:
     return {"object": "list", "data": openai.models(caller.tenant)}
 
 
 @router.get("/models/{model:path}", summary="One preset, or one model of an upstream")
-async def one_model(model: str, openai: Part[OpenAIService], caller: ReadCallerDep) -> OpenAIModel:
+async def get_preset(model: str, openai: Part[OpenAIService], caller: ReadCallerDep) -> OpenAIModel:
     return openai.model(model, caller.tenant)
 
 

@@ -117,7 +117,7 @@ class EntityCatalogue(TypedDict):
 
 
 @router.get("/models", summary="The models that run, and how")
-async def models(
+async def list_models(
     caller: ReadCallerDep,
     engine: Part[Engine],
     policies: Part[Policies],
@@ -147,7 +147,7 @@ async def models(
 
 
 @router.delete("/models/fine-tuned/{name}", status_code=204, summary="Delete a fine-tuned model of the tenant")
-async def remove_model(name: str, caller: JobsCallerDep, tuned: Part[TunedModels]) -> Response:
+async def delete_model(name: str, caller: JobsCallerDep, tuned: Part[TunedModels]) -> Response:
     await tuned.remove(caller.tenant, name)
     return Response(status_code=204)
 
@@ -165,7 +165,7 @@ def _recognisers(entity: EntityRow, tagged: bool) -> list[str]:
 
 
 @router.get("/entities", summary="What the entity technique recognises", dependencies=[READER])
-async def entities(workers: Part[Workers]) -> EntityCatalogue:
+async def list_entities(workers: Part[Workers]) -> EntityCatalogue:
     rows = [(name, ENTITIES[name]) for name in supported(workers.tagger_types)]
     return {
         "entities": [
@@ -205,7 +205,7 @@ class AuditPage(TypedDict):
 
 
 @operator_router.get("/audit", summary="The log of administrative actions, oldest first, page by page")
-async def audit(
+async def get_audit_log(
     log: Part[AdminLog],
     cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1)] = 100,
@@ -259,7 +259,7 @@ class ServiceState(TypedDict):
 
 
 @operator_router.get("/service", summary="Workers, queues, throughput, latency and errors since the gateway's start")
-async def service(engine: Part[Engine]) -> ServiceState:
+async def get_service(engine: Part[Engine]) -> ServiceState:
     """Times are seconds. `at_most` bounds quantiles from above, and is null beyond the histogram's last bucket.
 
     A rate is the difference of two answers' counts by that of their `at_ms`.

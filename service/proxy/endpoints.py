@@ -19,7 +19,7 @@ from core.state.vault import Vault
 from service.admission import LoadLimits
 from service.capability import Capability
 from service.config.settings import Settings
-from service.http.answers import doc
+from service.http.answers import IDEMPOTENT, doc
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.exchange import OpenStream, OpenStreamDep, disconnect_of
@@ -167,6 +167,7 @@ for _path, _dialect in DIALECTS.items():
         operation_id=_dialect.name,
         response_model=dict[str, Any],
         response_description="The answer of the upstream, restored; server-sent events if the request asks for them.",
+        openapi_extra=IDEMPOTENT,
     )
 
 

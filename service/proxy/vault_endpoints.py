@@ -38,7 +38,7 @@ class VaultPage(TypedDict):
 
 
 @router.get("", summary="What the vault has of the tenant, in numbers, and its entries, page by page")
-async def vault(caller: ReadCallerDep, vault: Part[Vault], settings: Part[Settings], page: PagingDep) -> VaultPage:
+async def list_vault(caller: ReadCallerDep, vault: Part[Vault], settings: Part[Settings], page: PagingDep) -> VaultPage:
     count = await vault.count(caller.tenant)
     found = await vault.page(caller.tenant, cursor=page.cursor, limit=page.limit + 1)
     shown = found[: page.limit]
@@ -55,12 +55,12 @@ async def vault(caller: ReadCallerDep, vault: Part[Vault], settings: Part[Settin
 
 
 @router.delete("", status_code=204, summary="Delete all entries of the tenant")
-async def clear(caller: ReleaseCallerDep, vault: Part[Vault]) -> Response:
+async def clear_vault(caller: ReleaseCallerDep, vault: Part[Vault]) -> Response:
     await vault.clear(caller.tenant)
     return Response(status_code=204)
 
 
 @router.delete("/{entry_id}", status_code=204, summary="Delete an entry, if there is one of this id")
-async def delete(entry_id: str, caller: ReleaseCallerDep, vault: Part[Vault]) -> Response:
+async def delete_vault_entry(entry_id: str, caller: ReleaseCallerDep, vault: Part[Vault]) -> Response:
     await vault.delete(caller.tenant, entry_id)
     return Response(status_code=204)

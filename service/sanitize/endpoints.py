@@ -14,6 +14,7 @@ from gpu_workers.engine.task_queue import Engine
 from service.capability import Capability, Estimated, View
 from service.config.settings import Settings
 from service.files.stored import OwnDirectory, StoredFiles
+from service.http.answers import IDEMPOTENT
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import BodyMemory, JsonRoute, json_limits
 from service.http.exchange import EndlessStreamDep
@@ -58,6 +59,7 @@ LINES: dict[str, Any] = {
     "/sanitize",
     summary="Mask and fill text (a formal guarantee by metric_dp and dp alone)",
     response_model=SanitizedDocuments,
+    openapi_extra=IDEMPOTENT,
 )
 async def sanitize(
     body: SanitizeRequest,
@@ -114,7 +116,7 @@ def _terms(value: Any) -> Terms:
 
 
 @router.get("/policies", summary="The operator's policies that the tenant may name, or must")
-async def policies(caller: ReadCallerDep, policies: Part[Policies]) -> PolicyList:
+async def list_policies(caller: ReadCallerDep, policies: Part[Policies]) -> PolicyList:
     return {"policies": policies.visible(caller.tenant)}
 
 

@@ -5,6 +5,7 @@ from fastapi import APIRouter, Request, Response
 from service.capability import Capability, Estimated
 from service.config.settings import Settings
 from service.domains.store import DomainStore
+from service.http.answers import IDEMPOTENT
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute, take_large_place
 from service.parts import Part, Parts
@@ -16,7 +17,12 @@ from service.workers import Workers
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
 
 
-@router.post("/embed/sentdp", summary="Sentence-private document embeddings", response_model=DocumentEmbeddings)
+@router.post(
+    "/embed/sentdp",
+    summary="Sentence-private document embeddings",
+    response_model=DocumentEmbeddings,
+    openapi_extra=IDEMPOTENT,
+)
 async def embed_sentdp(
     body: SentDPRequest,
     request: Request,

@@ -124,7 +124,7 @@ SynthesisDep = Annotated[JobRecord, Depends(_succeeded)]
     response_class=LinesAnswer,
     response_model=dict[str, Any],
 )
-async def sample(
+async def draw_rows(
     body: SampleRequest,
     job: SynthesisDep,
     runner: Part[JobRunner],
@@ -169,7 +169,7 @@ async def _written(
 
 
 @router.get("/jobs/{job_id}/report", summary="A page about the rows; costs nothing", response_class=FileResponse)
-async def report(job: SynthesisDep, runner: Part[JobRunner]) -> FileResponse:
+async def get_report(job: SynthesisDep, runner: Part[JobRunner]) -> FileResponse:
     path = await existing(job, runner, ".html")
     return FileResponse(path, media_type="text/html; charset=utf-8", headers=_PAGE_HEADERS)
 

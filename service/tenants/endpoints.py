@@ -179,7 +179,7 @@ async def create_tenant(
 
 
 @router.get("/tenants", summary="All tenants")
-async def tenants(ledger: Part[Ledger]) -> TenantList:
+async def list_tenants(ledger: Part[Ledger]) -> TenantList:
     found = await ledger.tenants()
     return {"tenants": [{"name": one.name, "mode": one.mode.value, "created_ms": one.created_ms} for one in found]}
 
@@ -189,7 +189,7 @@ async def tenants(ledger: Part[Ledger]) -> TenantList:
     summary="The accounts of a tenant, page by page, as `GET /budget`",
     response_model=AccountsPage,
 )
-async def budgets(tenant: str, ledger: Part[Ledger], settings: Part[Settings], page: PagingDep) -> Response:
+async def list_budgets(tenant: str, ledger: Part[Ledger], settings: Part[Settings], page: PagingDep) -> Response:
     found = await ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit)
     return await page_answer(found, settings.display_delta)
 
@@ -208,7 +208,7 @@ async def put_limit(
 @router.post(
     "/tenants/{tenant}/sessions/end", status_code=204, summary="End every session of the dashboard for a tenant"
 )
-async def end_of_tenant(
+async def end_tenant_sessions(
     tenant: str, ledger: Part[Ledger], sessions: Part[BrowserSessions], log: Part[AdminLog]
 ) -> Response:
     await ledger.own_accounts(tenant)  # raises UnknownTenant
@@ -218,7 +218,7 @@ async def end_of_tenant(
 
 
 @router.post("/sessions/end", status_code=204, summary="End every session of the dashboard for the operator")
-async def end_of_operator(sessions: Part[BrowserSessions], log: Part[AdminLog]) -> Response:
+async def end_operator_sessions(sessions: Part[BrowserSessions], log: Part[AdminLog]) -> Response:
     await log.append(by=BY_OPERATOR, action="operator.sessions.end", target="operator")
     await sessions.end_all(None)
     return Response(status_code=204)

@@ -22,6 +22,7 @@ from service import metrics
 from service.accounting.calculations import Calculations
 from service.capability import Capability, Estimated
 from service.config.settings import Settings
+from service.http.answers import IDEMPOTENT
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute, take_large_place
 from service.http.exchange import BuffersResponse
@@ -116,6 +117,7 @@ async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, owner: st
     summary="Private vectors, from texts or vectors",
     response_model=PrivateVectors,
     responses=documented(s504=_NOT_COMPUTED),
+    openapi_extra=IDEMPOTENT,
 )
 async def embed_vector(
     body: VectorRequest,
@@ -133,7 +135,7 @@ async def embed_vector(
     summary="Private vectors, a safetensors file in and out",
     response_class=Response,
     responses=documented(s504=_NOT_COMPUTED),
-    openapi_extra={"requestBody": _FILE_BODY},
+    openapi_extra={"requestBody": _FILE_BODY, **IDEMPOTENT},
 )
 async def embed_vector_file(
     request: Request,
@@ -200,7 +202,7 @@ def _parameters(header: MatrixHeader) -> FileParameters:
     response_class=Response,
     responses={304: {"description": "`If-None-Match` names the file."}, **documented(s504=_NOT_COMPUTED)},
 )
-async def projection(
+async def get_projection(
     request: Request,
     kind: Literal["orthonormal", "gaussian", "pca"],
     dimension: Dimension,

@@ -94,7 +94,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], homes: Mapp
         inner = {name: each for name, each in schema.get("$defs", {}).items() if name not in homes}
         blocks += _members(schema, homes)
         blocks += [part for name, each in inner.items() for part in (f"`{name}`:", *_members(each, homes))]
-    blocks += [f"```json\n{json.dumps(one, indent=2)}\n```" for one in _examples(body)]
+    blocks += [f"```json\n{json.dumps(one['example'], indent=2)}\n```" for one in body.values() if "example" in one]
     for code, answer in operation["responses"].items():
         content = answer.get("content", {})
         if code.startswith(("2", "3")):
@@ -105,13 +105,6 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], homes: Mapp
 def _contents(content: Mapping[str, Any], homes: Mapping[str, str]) -> str:
     kinds = {kind: _type(one.get("schema", {}), homes) for kind, one in content.items()}
     return "; ".join(shown if kind == "application/json" else f"{shown} as `{kind}`" for kind, shown in kinds.items())
-
-
-def _examples(content: Mapping[str, Any]) -> Iterator[Any]:
-    for one in content.values():
-        named = [each.get("value") for each in one.get("examples", {}).values()]
-        schema = one.get("schema", {}).get("examples", [])
-        yield from [one["example"]] if "example" in one else (named or schema)[:1]
 
 
 def _object(name: str, schema: Mapping[str, Any], homes: Mapping[str, str]) -> str:

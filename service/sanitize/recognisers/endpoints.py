@@ -5,6 +5,7 @@ A key with the role `jobs` changes and reads them, because a deny list may be se
 
 from fastapi import APIRouter, Request, Response
 
+from service.http.answers import IDEMPOTENT
 from service.http.auth import JobsCallerDep, ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import documented
@@ -21,8 +22,9 @@ router = APIRouter(prefix="/sanitize/recognisers", route_class=JsonRoute, tags=[
     "/test",
     summary="What a draft of a recogniser finds in a text; costs and stores nothing",
     response_model=DraftResult,
+    openapi_extra=IDEMPOTENT,
 )
-async def try_draft(
+async def try_recogniser(
     body: DraftBody,
     request: Request,
     caller: ReleaseCallerDep,
@@ -33,7 +35,7 @@ async def try_draft(
 
 
 @router.get("", summary="The tenant's recognisers without their patterns and terms, page by page")
-async def recognisers(caller: ReadCallerDep, stored: Part[RecogniserStore], page: PagingDep) -> RecognisersPage:
+async def list_recognisers(caller: ReadCallerDep, stored: Part[RecogniserStore], page: PagingDep) -> RecognisersPage:
     rows, next_cursor = await stored.page(caller.tenant, cursor=page.cursor, limit=page.limit)
     return {"recognisers": rows, "next_cursor": next_cursor}
 
@@ -46,7 +48,7 @@ async def recognisers(caller: ReadCallerDep, stored: Part[RecogniserStore], page
         **documented(s507="There is too little disk space."),
     },
 )
-async def put(
+async def put_recogniser(
     name: str,
     body: RecogniserBody,
     response: Response,
@@ -60,11 +62,11 @@ async def put(
 
 
 @router.get("/{name}", summary="One recogniser with its patterns and terms")
-async def get(name: str, caller: JobsCallerDep, stored: Part[RecogniserStore]) -> StoredRecogniser:
+async def get_recogniser(name: str, caller: JobsCallerDep, stored: Part[RecogniserStore]) -> StoredRecogniser:
     return await stored.get(caller.tenant, name)
 
 
 @router.delete("/{name}", status_code=204, summary="Delete a recogniser")
-async def remove(name: str, caller: JobsCallerDep, stored: Part[RecogniserStore]) -> Response:
+async def delete_recogniser(name: str, caller: JobsCallerDep, stored: Part[RecogniserStore]) -> Response:
     await stored.remove(caller.tenant, name)
     return Response(status_code=204)

@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 from gateway_kit import Tenant
+from inprocess_kit import Gateway
 from model_kit import ModelServer, left_in, words_in
 
 TEXT = "Please write to Maria Keller in Lisbon, maria.keller@example.org."
@@ -79,3 +80,18 @@ def test_a_count_streams_nothing_and_knows_personality(tenant: Tenant, llm: Mode
     assert answer.status_code == 200, answer.text
     assert answer.json()["object"] == "response.input_tokens"
     assert llm.bodies[-1]["personality"] == "pragmatic"
+
+
+def test_every_example_of_the_api_page_is_answered(proxying: Gateway, tenant: Tenant, llm: ModelServer) -> None:
+    """With the name of a model that the operator has declared."""
+    answered = set()
+    for path, operations in proxying.app.openapi()["paths"].items():
+        for operation in (each for each in operations.values() if each["tags"] == ["language models"]):
+            example = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+            if example is not None:
+                model = {"model": "stub-claude" if "/messages" in path else "stub-gpt"} if "model" in example else {}
+                answer = tenant.http.post(path, json=example | model)
+                assert answer.status_code == 200, answer.text
+                answered.add(path)
+    assert len(answered) == 6
+    assert llm.bodies
