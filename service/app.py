@@ -94,10 +94,11 @@ def _without_routes(gateway: Gateway) -> FastAPI:
 
 
 def configure_logging() -> None:
-    """Log as JSON lines on standard error: the gateway's own events, and warnings of libraries without their text."""
+    """Log the gateway's own events, and warnings of libraries without their text, on standard error: as JSON lines, or
+    as lines for a reader where it is a terminal."""
     logging._srcfile = None  # documented: the place of a call is not looked for
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines(is_terminal=handler.stream.isatty()))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("privacy_gateway").setLevel(logging.INFO)

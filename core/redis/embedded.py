@@ -99,7 +99,10 @@ class EmbeddedRedis:
         earlier owner does not stop, or if the server cannot start.
         """
         if not await self.start_if_free(owner_wait_s=owner_wait_s):
-            raise LedgerUnavailable("Another process owns the embedded Redis of this data directory.")
+            raise LedgerUnavailable(
+                "Another gateway runs on this data directory. Stop it, name another --data-dir, or start one gateway "
+                "with --processes 2."
+            )
 
     async def start_if_free(self, *, owner_wait_s: float = 0.0) -> bool:
         """Like `start`, but return False if another process owns the directory."""

@@ -308,6 +308,7 @@ class WorkerPool:
                 self._computes = facts.computes
                 slot.ready, slot.stage, slot.facts, slot.deaths_in_a_row = True, "ready", facts, 0
                 slot.failure = ""
+                log.info("worker-ready", extra={"fields": {"role": self.role.value}})
                 if slot.ended_by is not None:
                     tenant, since = slot.ended_by
                     self.queue.charge(tenant, time.monotonic() - since)
@@ -349,6 +350,7 @@ class WorkerPool:
         if not self._stopping:
             task_queue.WORKER_RESTARTS.labels(self.role).inc()
             slot.deaths_in_a_row += 1
+            log.warning("worker-died", extra={"fields": {"role": self.role.value, "in_a_row": slot.deaths_in_a_row}})
             self._spawn(start_again(partial(self._launch, slot), slot.deaths_in_a_row))
 
     def _fail_in_flight(self, slot: _Slot, *, all_begun: bool) -> None:

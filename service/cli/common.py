@@ -55,16 +55,32 @@ def use_config_file(path: Path | None) -> None:
         os.environ["PRIVACY_GATEWAY_CONFIG_FILE"] = str(path)
 
 
-def with_parts(data_dir: Path | None, use: Callable[[LedgerParts], Awaitable[Any]], *, trusted: bool = True) -> Any:
+def with_parts(
+    data_dir: Path | None,
+    use: Callable[[LedgerParts], Awaitable[Any]],
+    *,
+    trusted: bool = True,
+    creates: bool = False,
+) -> Any:
     """Run `use` with the ledger of a running gateway, or with a server that is started for the command.
 
-    Ends the command with 1 and one line for an error of the gateway.
+    Ends the command with 1 and one line for an error of the gateway, and where there is no ledger unless it `creates`
+    one: a misspelt folder would otherwise show an empty ledger that is intact.
     """
     from core.errors import GatewayError
     from service.ledger_connection import ledger_access
 
+    settings = load_settings(data_dir)
+    if not creates and settings.redis_url is None and not (settings.data_dir / "redis").is_dir():
+        typer.echo(
+            f"error: there is no ledger in {settings.data_dir}. `privacy-gateway serve` and `tenant create` make one; "
+            "--data-dir or PRIVACY_GATEWAY_DATA_DIR names the folder of another.",
+            err=True,
+        )
+        raise typer.Exit(1)
+
     async def connect_and_use() -> Any:
-        async with ledger_access(load_settings(data_dir), trusted=trusted) as parts:
+        async with ledger_access(settings, trusted=trusted) as parts:
             return await use(parts)
 
     try:

@@ -32,7 +32,7 @@ KeyFile = Annotated[
 Expires = Annotated[int | None, typer.Option("--expires-s", help="Seconds until the key expires.  [default: never]")]
 
 
-@key_app.command("create")
+@key_app.command("create", epilog="Example: privacy-gateway key create acme --role read --label reports")
 def key_create(
     tenant: str,
     role: Annotated[
@@ -79,7 +79,7 @@ def key_list(tenant: str, as_json: AsJson = False, data_dir: DataDir = None) -> 
         typer.echo("\t".join(columns).rstrip())
 
 
-@key_app.command("rotate")
+@key_app.command("rotate", epilog="Example: privacy-gateway key rotate acme 0123456789abcdef --overlap-s 3600")
 def key_rotate(
     tenant: str,
     key_id: str,
@@ -213,7 +213,7 @@ def restore(
         typer.echo("error: name the source: --from-archive", err=True)
         raise typer.Exit(1)
     settings = load_settings(data_dir)
-    found = with_parts(data_dir, lambda parts: _restore(settings, parts, ledger), trusted=False)
+    found = with_parts(data_dir, lambda parts: _restore(settings, parts, ledger), trusted=False, creates=True)
     typer.echo(f"{found.tenants} tenants restored from {found.entries} entries, up to seal {found.seal}")
     typer.echo(f"{found.spent_holds} open holds were spent")
     if found.lost_subject_holds:
@@ -243,7 +243,7 @@ def gateways(as_json: AsJson = False, data_dir: DataDir = None) -> None:
         return
     for row in rows:
         duties = "duties" if row["duties"] else ""
-        shown = (row["id"], row["name"], row["version"], row["started_ms"], duties)
+        shown = (row["id"], row["name"], row["version"], _time(row["started_ms"]), duties)
         typer.echo("\t".join(map(str, shown)).rstrip())
 
 
@@ -263,7 +263,7 @@ async def _gateways(parts: LedgerParts) -> list[dict[str, Any]]:
     ]
 
 
-@ledger_app.command("export")
+@ledger_app.command("export", epilog="Example: privacy-gateway ledger export --tenant acme --output journal.jsonl")
 def export(
     tenant: Annotated[str | None, typer.Option(help="This tenant alone.  [default: all]")] = None,
     output: Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from decimal import Decimal, InvalidOperation
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,7 +57,10 @@ def fetch_checkpoint(
 
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 config_app = typer.Typer(no_args_is_help=True, help="Check and show the settings.")
 tenant_app = typer.Typer(no_args_is_help=True, help="Open and list tenants.")
@@ -69,7 +73,22 @@ app.add_typer(ledger_app, name="ledger")
 app.add_typer(model_app, name="model")
 
 
-@app.command()
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("privacy-gateway"))
+        raise typer.Exit
+
+
+@app.callback(help=__doc__)
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """The options of the command itself."""
+
+
+@app.command(epilog="Example: privacy-gateway serve --port 8080 --data-dir .data")
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.  [default: 8000]")] = None,
@@ -154,7 +173,7 @@ def config_show(
         typer.echo(f"{row.name}\t{json.dumps(row.value)}\t{row.source}")
 
 
-@tenant_app.command("create")
+@tenant_app.command("create", epilog="Example: privacy-gateway tenant create acme --epsilon 1000 --key-file acme.key")
 def tenant_create(
     name: str,
     epsilon: Annotated[str, typer.Option(help="Limit of every account, in epsilon.")],
@@ -203,11 +222,11 @@ def tenant_create(
         domains = DomainStore(stored_files(settings, parts.client, parts.master_key), settings.domain_packs_dir)
         return await open_tenant(parts.ledger, parts.keys, terms, certify=_certify, domains=domains, by=BY_CLI)
 
-    key = with_parts(data_dir, opened)
+    key = with_parts(data_dir, opened, creates=True)
     show_key(name, key.key, key_file, as_json)
 
 
-@tenant_app.command("limit")
+@tenant_app.command("limit", epilog="Example: privacy-gateway tenant limit acme sentence 500")
 def tenant_limit(tenant: str, unit: str, epsilon: str, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Raise or lower what the account of UNIT may spend, up to the epsilon that it was opened with."""
     from core.accounting.events import Unit
@@ -239,7 +258,7 @@ def tenant_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
         typer.echo(f"{tenant.name}\t{tenant.mode.value} mode")
 
 
-@budget_app.command("show")
+@budget_app.command("show", epilog="Example: privacy-gateway budget show acme")
 def budget_show(tenant: str, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Show every account of a tenant."""
     from service.releases.answers import account_block, block_with_history

@@ -16,6 +16,7 @@ import traceback
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -279,14 +280,24 @@ class JsonLines(logging.Formatter):
     """One JSON object for each record: the gateway's own events and fields, and the messages of the HTTP server.
 
     For other libraries only the name is printed, and for exceptions nothing, because either could contain text.
+    `is_terminal`: for a reader, the time of day, the event and its fields instead.
     """
+
+    def __init__(self, *, is_terminal: bool = False) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
 
     def format(self, record: logging.LogRecord) -> str:
         known = record.name.startswith("privacy_gateway.") or (record.name == "uvicorn.error" and not record.exc_info)
         event = record.getMessage() if known else f"message of {record.name}"
-        line = {"time": record.created, "level": record.levelname, "event": event}
-        line.update(getattr(record, "fields", {}))
-        return orjson.dumps(line).decode()
+        fields = getattr(record, "fields", {})
+        at = datetime.fromtimestamp(record.created, UTC)
+        if self._is_terminal:
+            shown = [f"{name}={value}" for name, value in fields.items() if value is not None]
+            level = [] if record.levelno <= logging.INFO else [record.levelname]
+            return " ".join([at.astimezone().strftime("%H:%M:%S"), *level, event, *shown])
+        line = {"time": at.isoformat(timespec="milliseconds"), "level": record.levelname, "event": event}
+        return orjson.dumps(line | fields).decode()
 
 
 class SlowBody(HTTPException):

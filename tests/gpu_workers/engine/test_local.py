@@ -43,7 +43,7 @@ def worker_pids() -> Pids:
 @pytest.mark.parametrize(("running", "behind"), [(100, 12), (2, 2)])
 @on_engine(kinds=LOCAL)
 async def test_a_killed_worker_fails_what_it_has_begun_and_is_replaced(
-    on: Bench, running: int, behind: int, worker_pids: Pids
+    on: Bench, running: int, behind: int, worker_pids: Pids, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The batch that waits in its socket, a full one or one as large as the running one, is run by the next worker."""
     blocked = await on.submit(on.work("blocker", weight=running, held=True))
@@ -53,6 +53,7 @@ async def test_a_killed_worker_fails_what_it_has_begun_and_is_replaced(
         await asyncio.sleep(0.005)
     waiting = await on.submit(on.work("waiting"))
     (pid,) = worker_pids()
+    caplog.set_level("INFO", "privacy_gateway.engine")
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(WorkerDied):
         await blocked
@@ -60,6 +61,7 @@ async def test_a_killed_worker_fails_what_it_has_begun_and_is_replaced(
     assert await waiting == ["WAITING"]
     assert worker_pids() != [pid]
     assert on.started == ["blocker", "held", "waiting"]
+    assert [record.getMessage() for record in caplog.records] == ["worker-died", "worker-ready"]
 
 
 @on_engine(kinds=LOCAL)

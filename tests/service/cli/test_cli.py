@@ -1,6 +1,7 @@
 """The `privacy-gateway` command, alone on a data directory."""
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 from command_kit import run_command
@@ -35,3 +36,17 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path) -> None:
         failed = run_command(tmp_path / "data", *arguments)
         assert failed.returncode != 0, arguments
         assert "Traceback" not in failed.stderr
+
+
+def test_a_misspelt_folder_is_no_ledger_and_none_is_made(tmp_path: Path) -> None:
+    for command in ("ledger audit", "tenant list", "budget show acme", "ledger export"):
+        failed = run_command(tmp_path / "typo", *command.split())
+        assert failed.returncode == 1, command
+        assert "typo" in failed.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_and_version_are_where_they_are_looked_for(tmp_path: Path) -> None:
+    assert run_command(tmp_path, "--version").stdout.strip() == version("privacy-gateway")
+    shown = run_command(tmp_path, "tenant", "create", "-h").stdout
+    assert "Example: privacy-gateway tenant create" in shown

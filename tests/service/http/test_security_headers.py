@@ -1,6 +1,8 @@
 """Security headers are on every answer, whoever makes it: a route, an error handler, a middleware."""
 
+import json
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -53,10 +55,14 @@ def test_an_unforeseen_error_has_them_and_its_place_is_logged_without_its_messag
     assert answer.status_code == 500
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
     assert_fixed(answer)
-    (line,) = [JsonLines().format(record) for record in caplog.records if record.getMessage() == "unforeseen"]
-    assert "RuntimeError" in line
-    assert re.search(r"test_security_headers\.py:\d+ broken", line)
-    assert "Brown" not in line
+    (record,) = [each for each in caplog.records if each.getMessage() == "unforeseen"]
+    shown = [JsonLines(is_terminal=is_terminal).format(record) for is_terminal in (False, True)]
+    for line in shown:
+        assert "RuntimeError" in line
+        assert re.search(r"test_security_headers\.py:\d+ broken", line)
+        assert "Brown" not in line
+    assert datetime.fromisoformat(json.loads(shown[0])["time"]).tzinfo is UTC
+    assert re.match(r"\d\d:\d\d:\d\d ERROR unforeseen ", shown[1])
 
 
 def test_the_api_page_may_run_its_own_script_and_nothing_from_elsewhere(secured: Gateway) -> None:

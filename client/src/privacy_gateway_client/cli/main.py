@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,17 @@ _ENDS = """exit codes:
   0 done    1 another error    2 arguments, files or a refused request    3 budget or cap (what was paid is kept)
   4 key     5 no answer (the same command continues)    6 charged, answer lost    7 job failed    130 interrupted"""
 
+_EXAMPLES = {
+    "embed": "reviews.jsonl --epsilon 10 --out reviews.safetensors",
+    "sanitize": "tickets.jsonl --profile hipaa --fill class_marker --out masked.jsonl",
+    "schema": "rows.csv --label buys --out schema.json",
+    "synthesize": "--schema schema.json --data rows.csv --method aim --row-count protected --epsilon 3 --delta 1e-5 "
+    "--out made",
+    "finetune": "--data tickets.jsonl --label praise --label complaint --plan",
+    "predict": "tickets new.jsonl --out labels.jsonl",
+    "budget": "--mechanism sentence_codes --epsilon 10",
+}
+
 _FINETUNE_TERMS = [
     *("method", "model", "sampling", "pairs", "epochs", "steps", "rank"),
     *("pieces_max", "learning_rate", "weight_decay", "class_weights", "class_shares", "subject", "rows", "batch"),
@@ -348,7 +360,7 @@ def _message(error: Exception) -> str:
     """Without the content of a file, which the message of a decoding error would show."""
     if isinstance(error, UnicodeDecodeError):
         return "a file is not UTF-8"
-    return f"{type(error).__name__}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def _failed(code: int, message: str) -> int:
@@ -500,6 +512,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_ENDS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=version("privacy-gateway-client"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--url", default=os.environ.get(URL_VARIABLE, URL_DEFAULT), help=f"default: {URL_VARIABLE}")
@@ -512,6 +525,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--mechanism")
     one.add_argument("--epsilon", type=float)
     one.set_defaults(run=_budget)
+    for name, example in _EXAMPLES.items():
+        commands.choices[name].epilog = f"example: privacy-gateway-client {name} {example}"
     return parser
 
 
