@@ -222,6 +222,7 @@ async def _report_progress(
         inherited.report_ready()
     address = f"http://{gateway.settings.host}:{_port(servers[0])}"
     say(f"ready in {time.monotonic() - started:.1f} s: {address}  (API: {address}/docs)")
+    say("the data behind some bundled models do not permit commercial use: GET /models and NOTICE say which")
     if sign_in is not None:
         try:
             token = await gateway.parts[SignInLink].make(await asyncio.to_thread(sign_in.read_text))

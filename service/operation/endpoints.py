@@ -90,6 +90,14 @@ class ProjectionFacts(TypedDict):
     recipe: Annotated[str, doc("How a client computes them itself.")]
 
 
+class DataTerms(TypedDict):
+    """The terms of the data behind a bundled file."""
+
+    what: Annotated[str, doc("What was made of the data.")]
+    terms: Annotated[str, doc("What the terms exclude.")]
+    instead: Annotated[str, doc("What to use where the terms do not permit the use.")]
+
+
 class ModelCatalogue(TypedDict):
     """The models that run."""
 
@@ -97,6 +105,27 @@ class ModelCatalogue(TypedDict):
     finetune: Annotated[list[str], doc("The models that `POST /jobs/finetune` trains.")]
     fine_tuned: Annotated[list[FineTunedModel], doc("The tenant's own models.")]
     projections: Annotated[ProjectionFacts, doc("The public projections.")]
+    data_terms: Annotated[list[DataTerms], doc("Bundled files whose data exclude or do not permit commercial use.")]
+
+
+# NOTICE has each source.
+_DATA_TERMS: list[DataTerms] = [
+    {
+        "what": "domain packs, the vector pack and the bundled model that fills",
+        "terms": "Research or non-commercial use for some sources; no stated terms for others.",
+        "instead": "POST /jobs/domain, the mechanism privunit without pca, a model of your own in INFILL",
+    },
+    {
+        "what": "the bundled tagger of names",
+        "terms": "CC BY and CC BY-SA; non-commercial for a part of one source (GUM).",
+        "instead": "TAGGER, with a model of your own or off",
+    },
+    {
+        "what": "the bundled encoder",
+        "terms": "Apache-2.0; its authors also trained it on MS MARCO (non-commercial research).",
+        "instead": "ENCODER_PATH, with a model of your own",
+    },
+]
 
 
 class EntityFacts(TypedDict):
@@ -143,6 +172,7 @@ async def list_models(
             "location": "/models/projections/{kind}-{dimension}-{output_dimension}",
             "recipe": RECIPE,
         },
+        "data_terms": _DATA_TERMS,
     }
 
 

@@ -65,3 +65,10 @@ def test_tenants_that_cannot_be_are_refused(gateway: Gateway, tenant: Tenant) ->
     for name, status in ((tenant.name, 409), ("A B", 422)):
         assert gateway.admin.post("/admin/tenants", json={"name": name, "epsilon": 1}).status_code == status
     assert gateway.admin.get("/admin/tenants/nobody/budgets").status_code == 404
+
+
+def test_the_models_say_which_data_exclude_commercial_use(gateway: Gateway, tenant: Tenant) -> None:
+    terms = gateway.with_key(tenant, "read").http.get("/models").json()["data_terms"]
+    assert [each["what"].split(" of ")[0] for each in terms if each["terms"] and each["instead"]] == [
+        "domain packs, the vector pack and the bundled model that fills", "the bundled tagger", "the bundled encoder",
+    ]  # fmt: skip
