@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, BlobStore, StoreOptions, check_key
+from core.blobs.store import CHUNK_BYTES, WHOLE_BYTES_MAX, BlobStore, StoreOptions, check_key
 from core.errors import BlobExists, BlobMissing, StorageFull, StoreUnavailable
 from core.files.disk import NO_SPACE, sync_folder
 
 _DRAFTS = ".drafts"
 _DRAFT_AGE_S_MAX = 86_400
 _LIST_BATCH = 500
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class LocalBlobs(BlobStore):
@@ -35,28 +36,27 @@ class LocalBlobs(BlobStore):
         self._folder = folder
         self._drafts = folder / _DRAFTS
 
-    async def put(self, key: str, data: bytes | AsyncIterator[bytes], *, create_only: bool = False) -> None:
+    async def put(self, key: str, data: bytes, *, create_only: bool = False) -> None:
         target = self._path(key)
-        if isinstance(data, bytes):
-            await asyncio.to_thread(self._put_bytes, target, data, create_only)
-            return
-        draft, file = await asyncio.to_thread(self._new_draft)
-        try:
-            with file:
-                async for chunk in data:
-                    await asyncio.to_thread(_write, file, chunk)
-                    if create_only and file.tell() > CREATE_BYTES_MAX:
-                        raise ValueError("too many bytes for `create_only`")
-                await asyncio.to_thread(_sync, file)
-            await asyncio.to_thread(self._publish, draft, target, create_only)
-        finally:
-            await asyncio.to_thread(draft.unlink, missing_ok=True)
+
+        def put() -> None:
+            draft = self._draft_path()
+            try:
+                with _failures(), os.fdopen(os.open(draft, _NEW, 0o600), "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                self._publish(draft, target, create_only)
+            finally:
+                draft.unlink(missing_ok=True)
+
+        await asyncio.to_thread(put)
 
     async def put_file(self, key: str, path: Path, *, create_only: bool = False) -> None:
         target = self._path(key)
 
         def put() -> None:
-            if create_only and path.stat().st_size > CREATE_BYTES_MAX:
+            if create_only and path.stat().st_size > WHOLE_BYTES_MAX:
                 raise ValueError("too many bytes for `create_only`")
             draft = self._draft_path()
             try:
@@ -81,35 +81,31 @@ class LocalBlobs(BlobStore):
         path = self._path(key)
         return await asyncio.to_thread(read)
 
-    async def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    async def read(self, key: str) -> AsyncIterator[bytes]:
         def opened() -> BinaryIO:
             with _missing():
-                file = path.open("rb")
-                file.seek(start)
-                return file
+                return path.open("rb")
 
-        def chunk(size: int) -> bytes:
+        def chunk() -> bytes:
             with _failures():
-                return file.read(size)
+                return file.read(CHUNK_BYTES)
 
         path = self._path(key)
         file = await asyncio.to_thread(opened)
         with file:
-            position = start
-            while end is None or position < end:
-                size = CHUNK_BYTES if end is None else min(CHUNK_BYTES, end - position)
-                data = await asyncio.to_thread(chunk, size)
-                if not data:
-                    return
-                position += len(data)
+            while data := await asyncio.to_thread(chunk):
                 yield data
 
-    async def head(self, key: str) -> int:
-        return (await asyncio.to_thread(_stat, self._path(key))).st_size
-
     async def stored_at(self, key: str) -> float:
-        # The time of change of the name, not of the bytes: a file may be older than its link in the store.
-        return (await asyncio.to_thread(_stat, self._path(key))).st_ctime
+        def changed() -> float:
+            with _missing():
+                found = path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise BlobMissing
+            return found.st_ctime  # of the name, not of the bytes: a file may be older than its link in the store
+
+        path = self._path(key)
+        return await asyncio.to_thread(changed)
 
     async def list(self, prefix: str, *, after: str | None = None) -> AsyncIterator[tuple[str, int]]:
         def batch() -> list[tuple[str, int]]:
@@ -142,25 +138,10 @@ class LocalBlobs(BlobStore):
     def _path(self, key: str) -> Path:
         return self._folder.joinpath(*check_key(key).split("/"))
 
-    def _put_bytes(self, target: Path, data: bytes, create_only: bool) -> None:
-        draft, file = self._new_draft()
-        try:
-            with file:
-                _write(file, data)
-                _sync(file)
-            self._publish(draft, target, create_only)
-        finally:
-            draft.unlink(missing_ok=True)
-
     def _draft_path(self) -> Path:
         with _failures():
             self._make_folder(self._drafts)
         return self._drafts / secrets.token_hex(16)
-
-    def _new_draft(self) -> tuple[Path, BinaryIO]:
-        draft = self._draft_path()
-        with _failures():
-            return draft, os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
 
     def _publish(self, draft: Path, target: Path, create_only: bool) -> None:
         with _failures():
@@ -217,25 +198,6 @@ def _failures() -> Iterator[None]:
         raise StoreUnavailable(reason="disk") from None
 
 
-def _stat(path: Path) -> os.stat_result:
-    with _missing():
-        found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise BlobMissing
-    return found
-
-
-def _write(file: BinaryIO, data: bytes) -> None:
-    with _failures():
-        file.write(data)
-
-
-def _sync(file: BinaryIO) -> None:
-    with _failures():
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _link_or_copy(source: Path, target: Path) -> None:
     """Raises FileExistsError if `target` exists."""
     with suppress(OSError):
@@ -280,7 +242,7 @@ REMOTE_SCHEMES = ("s3", "gs", "az")
 
 
 def open_store(url: str | Path, options: StoreOptions | None = None) -> BlobStore:
-    """The store at a folder or `file://`, `s3://bucket/prefix`, `gs://`, `az://`; `memory://` is of this object alone.
+    """The store at a folder or `file://`, `s3://bucket/prefix`, `gs://` or `az://`.
 
     Opens no connection. Raises ValueError, without the address, for one that cannot be used.
     """
@@ -289,7 +251,7 @@ def open_store(url: str | Path, options: StoreOptions | None = None) -> BlobStor
     address = urlsplit(url)
     if address.scheme == "file" and not address.netloc and address.path:
         return LocalBlobs(Path(unquote(address.path)))
-    if url == "memory://" or (address.scheme in REMOTE_SCHEMES and address.netloc):
+    if address.scheme in REMOTE_SCHEMES and address.netloc:
         from core.blobs.remote import RemoteBlobs
 
         return RemoteBlobs.of_url(url, options or StoreOptions())

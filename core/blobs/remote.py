@@ -1,4 +1,4 @@
-"""A blob store of an object store: S3 and compatible servers, Google Cloud Storage, Azure, or memory for tests.
+"""A blob store of an object store: S3 and compatible servers, Google Cloud Storage or Azure.
 
 Guarantee: as `core.blobs.store` states, where the object store keeps its own: writes are durable when acknowledged, and
 conditional writes (`If-None-Match: *`) are honoured. `check` finds a server that ignores the condition.
@@ -16,7 +16,7 @@ from typing import Any
 import obstore
 from obstore import exceptions, store
 
-from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, WHOLE_BYTES_MAX, BlobStore, StoreOptions, check_key
+from core.blobs.store import CHUNK_BYTES, WHOLE_BYTES_MAX, BlobStore, StoreOptions, check_key
 from core.errors import BlobExists, BlobMissing, StoreUnavailable
 
 _PARTS_AT_ONCE = 4
@@ -38,8 +38,6 @@ class RemoteBlobs(BlobStore):
     @classmethod
     def of_url(cls, url: str, options: StoreOptions) -> RemoteBlobs:
         """Raises ValueError, without the address, for an address or options that cannot be used."""
-        if url == "memory://":
-            return cls(store.MemoryStore())
         client: dict[str, Any] = {
             "timeout": timedelta(seconds=options.timeout_s),
             "connect_timeout": timedelta(seconds=options.connect_timeout_s),
@@ -58,17 +56,15 @@ class RemoteBlobs(BlobStore):
             raise ValueError("the address or the options of the blob store cannot be used") from None
         return cls(found)
 
-    async def put(self, key: str, data: bytes | AsyncIterator[bytes], *, create_only: bool = False) -> None:
-        check_key(key)
-        body = data if isinstance(data, bytes) or not create_only else await _whole(data)
-        await self._put(key, body, create_only)
+    async def put(self, key: str, data: bytes, *, create_only: bool = False) -> None:
+        await self._put(check_key(key), data, create_only)
 
     async def put_file(self, key: str, path: Path, *, create_only: bool = False) -> None:
-        if create_only and (await asyncio.to_thread(path.stat)).st_size > CREATE_BYTES_MAX:
+        if create_only and (await asyncio.to_thread(path.stat)).st_size > WHOLE_BYTES_MAX:
             raise ValueError("too many bytes for `create_only`")
         await self._put(check_key(key), path, create_only)
 
-    async def _put(self, key: str, body: Any, create_only: bool) -> None:
+    async def _put(self, key: str, body: bytes | Path, create_only: bool) -> None:
         with _failures():
             await obstore.put_async(
                 self._objects,
@@ -82,22 +78,17 @@ class RemoteBlobs(BlobStore):
     async def get(self, key: str) -> bytes:
         return b"".join([chunk async for chunk in self.read(key)])
 
-    async def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    async def read(self, key: str) -> AsyncIterator[bytes]:
         check_key(key)
         with _failures():
             head = await obstore.head_async(self._objects, key)
-        last = head["size"] if end is None else min(end, head["size"])
-        for first in range(start, last, CHUNK_BYTES):  # a timeout limits one chunk, not the whole blob
+        size = head["size"]
+        for first in range(0, size, CHUNK_BYTES):  # a timeout limits one chunk, not the whole blob
             with _failures():
-                options: Any = {"range": (first, min(last, first + CHUNK_BYTES)), "if_match": head["e_tag"]}
+                options: Any = {"range": (first, min(size, first + CHUNK_BYTES)), "if_match": head["e_tag"]}
                 result = await obstore.get_async(self._objects, key, options=options)
                 chunk = bytes(await result.bytes_async())
             yield chunk
-
-    async def head(self, key: str) -> int:
-        check_key(key)
-        with _failures():
-            return int((await obstore.head_async(self._objects, key))["size"])
 
     async def stored_at(self, key: str) -> float:
         check_key(key)
@@ -132,15 +123,6 @@ class RemoteBlobs(BlobStore):
                             await obstore.delete_async(self._objects, key)
                     except BlobMissing:
                         continue
-
-
-async def _whole(data: AsyncIterator[bytes]) -> bytes:
-    body = bytearray()
-    async for chunk in data:
-        body += chunk
-        if len(body) > CREATE_BYTES_MAX:
-            raise ValueError("too many bytes for `create_only`")
-    return bytes(body)
 
 
 @contextmanager

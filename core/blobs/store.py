@@ -40,8 +40,8 @@ class StoreOptions:
 
 
 KEY_CHARS_MAX = 512
-CREATE_BYTES_MAX = 256 * 1024 * 1024  # object stores create in one request; its body is held in memory
-WHOLE_BYTES_MAX = 8 * 1024 * 1024  # of a file that is sent in one request; larger ones are streamed in parts
+# Of a file that is sent in one request. Larger ones are streamed in parts, and object stores create only whole ones.
+WHOLE_BYTES_MAX = 8 * 1024 * 1024
 CHUNK_BYTES = 4 * 1024 * 1024
 PROBES = "probes"
 _SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -61,31 +61,30 @@ class BlobStore(ABC):
     """One store. Instances may be used by several tasks at once."""
 
     @abstractmethod
-    async def put(self, key: str, data: bytes | AsyncIterator[bytes], *, create_only: bool = False) -> None:
+    async def put(self, key: str, data: bytes, *, create_only: bool = False) -> None:
         """Store the bytes, and replace what was there unless `create_only`. Raises BlobExists, StorageFull.
 
         With `create_only`, BlobExists may also mean that this call has stored the blob and that the store's answer was
-        lost: compare the bytes where it matters. Raises ValueError for more than CREATE_BYTES_MAX with `create_only`.
+        lost: compare the bytes where it matters.
         """
 
     @abstractmethod
     async def put_file(self, key: str, path: Path, *, create_only: bool = False) -> None:
-        """As `put`, from a file. A local store may link the file: it must not be changed in place afterwards."""
+        """As `put`, from a file. A local store may link the file: it must not be changed in place afterwards.
+
+        Raises ValueError for more than WHOLE_BYTES_MAX with `create_only`.
+        """
 
     @abstractmethod
     async def get(self, key: str) -> bytes:
         """The whole blob. Raises BlobMissing."""
 
     @abstractmethod
-    def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the bytes from `start` up to `end` (excluded, by default all) in chunks of at most CHUNK_BYTES.
+    def read(self, key: str) -> AsyncIterator[bytes]:
+        """Yield the bytes in chunks of at most CHUNK_BYTES.
 
         The chunks are of one version of the blob, or the call fails: BlobMissing, StoreUnavailable.
         """
-
-    @abstractmethod
-    async def head(self, key: str) -> int:
-        """The number of bytes. Raises BlobMissing."""
 
     @abstractmethod
     async def stored_at(self, key: str) -> float:
