@@ -1,4 +1,5 @@
-"""Limits of the memory of a process: a cache of limited size, and freed memory that returns to the system.
+"""Limits of the memory of a process: what it may allocate, a cache of limited size, and freed memory that returns to
+the system.
 
 The C library keeps a pool of memory (an arena) for each of many threads, with what large bodies leave there after they
 were parsed. After 20,000 hostile requests the gateway had 416 MB instead of 307 MB. A gateway therefore uses few arenas
@@ -7,8 +8,11 @@ and the functions then do nothing.
 """
 
 import ctypes
+import resource
 from collections import OrderedDict
 from collections.abc import Hashable
+from contextlib import suppress
+from pathlib import Path
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -69,3 +73,24 @@ def trim() -> None:
     """Return free memory of all arenas. Takes some milliseconds, without Python's interpreter lock."""
     if hasattr(_C_LIBRARY, "malloc_trim"):
         _C_LIBRARY.malloc_trim(0)
+
+
+def limit_memory(more_bytes: int) -> None:
+    """Let every allocation fail with an error that would exceed what the process has now by more than `more_bytes`.
+
+    A fork has the memory of its fork server, which it shares, and which is therefore not counted.
+
+    RLIMIT_DATA counts writable private memory: what Python, NumPy and torch allocate, and the stacks of threads. It
+    does not count mapped files (libraries, safetensors) or reserved addresses, of which torch with CUDA has more than
+    the machine has memory; RLIMIT_AS would count them. The memory of a GPU is not limited.
+    """
+    limit = more_bytes + _data_bytes()
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _data_bytes() -> int:
+    """What RLIMIT_DATA counts now."""
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmData:")).split()[1])
+    return 0

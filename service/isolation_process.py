@@ -10,19 +10,17 @@ import importlib
 import logging
 import math
 import os
-import re
 import resource
 import signal
 import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, NoReturn
 
 from core.errors import TaskFailed
 from core.guarded import guarded
-from core.memory import trim
+from core.memory import limit_memory, trim
 from service.isolation import IsolatedAnswer, Reached, WorkLimits
 
 _NICENESS = 5  # the front end and Redis go first
@@ -55,16 +53,6 @@ def run(function: Callable[..., Any], arguments: tuple[Any, ...], limits: WorkLi
     if isinstance(result, TaskFailed) and result.reason == MemoryError.__name__:
         result = Reached.MEMORY
     return IsolatedAnswer(result, time.process_time() - began, is_last=isinstance(result, Reached))
-
-
-def limit_memory(more_bytes: int) -> None:
-    """Limit the memory of this process to what it has and `more_bytes`, where the system can (Linux)."""
-    status = Path("/proc/self/status")
-    if status.is_file():
-        found = re.search(r"VmData:\s+(\d+) kB", status.read_text())
-        if found is not None:
-            most = 1024 * int(found[1]) + more_bytes
-            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def serve(connection: Connection) -> NoReturn:

@@ -18,10 +18,10 @@ import threading
 import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from core.errors import JobFailed
 from core.files.processes import FileLock
+from core.memory import limit_memory
 from gpu_workers.jobs.protocol import (
     RUN_LOCK,
     Charged,
@@ -57,28 +57,6 @@ def yield_to_requests(priority: Priority) -> None:
             return
     if priority != "normal":
         os.nice(_NICE[priority])
-
-
-def limit_memory(bytes_max: int) -> None:
-    """Let every allocation of more than `bytes_max` fail with an error, so that a job cannot use the machine's memory.
-
-    What the process has now is not counted: a fork has the memory of its fork server, which it shares.
-
-    RLIMIT_DATA counts writable private memory: what Python, NumPy and torch allocate, and the stacks of threads. It
-    does not count mapped files (libraries, safetensors) or reserved addresses, of which torch with CUDA has more than
-    the machine has memory; RLIMIT_AS would count them. The memory of a GPU is not limited.
-    """
-    if bytes_max:
-        limit = bytes_max + _data_bytes()
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-
-
-def _data_bytes() -> int:
-    """What RLIMIT_DATA counts now."""
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return 1024 * int(next(line for line in lines if line.startswith("VmData:")).split()[1])
-    return 0
 
 
 def _is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
@@ -132,7 +110,8 @@ def main() -> int:
             order: JobOrder = connection.recv()
             charged = threading.Event()
             threading.Thread(target=_receive, args=(connection, charged), daemon=True).start()
-            limit_memory(order.memory_bytes_max)
+            if order.memory_bytes_max:
+                limit_memory(order.memory_bytes_max)
             yield_to_requests(order.priority)
             lock = FileLock(order.folder / RUN_LOCK)
             if not _acquired(lock):
