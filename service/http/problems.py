@@ -12,6 +12,7 @@ clients do not handle 422.
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
 
@@ -104,7 +105,7 @@ _ANTHROPIC_TYPES = {
 _PARAMS = {"unknown-model": "model", "subject-required": "user", "subject-not-allowed": "user"}
 _NOT_KEPT = {"type", "code", "title", "status", "detail"}
 
-_NAME_CHARS_MAX, _EDITS_MAX = 40, 2
+_NAME_CHARS_MAX = 40
 _NAME = re.compile(rf"[A-Za-z_]{{1,{_NAME_CHARS_MAX}}}")
 _QUOTED = re.compile(r"'([^']+)'")  # in pydantic's lists of values
 
@@ -324,23 +325,10 @@ def _location(loc: Sequence[Any]) -> str:
 
 
 def nearest_word(sent: str, words: Sequence[str]) -> str | None:
-    """The word that is at most two edits from what was sent, and fewer than half its letters; None for none."""
-    near = [word for word in words if abs(len(word) - len(sent)) <= _EDITS_MAX and len(sent) <= _NAME_CHARS_MAX]
-    edits, word = min(((_edits(sent.lower(), word.lower()), word) for word in near), default=(len(sent), None))
-    return word if edits <= _EDITS_MAX and 2 * edits < len(sent) else None
-
-
-def _edits(one: str, other: str) -> int:
-    """How many letters to add, remove, replace, or exchange with the next one, make one word of the other."""
-    rows = [list(range(len(other) + 1))]
-    for i in range(1, len(one) + 1):
-        row = [i]
-        for j in range(1, len(other) + 1):
-            row.append(min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (one[i - 1] != other[j - 1])))
-            if i > 1 < j and one[i - 2 : i] == other[j - 1] + other[j - 2]:
-                row[j] = min(row[j], rows[-2][j - 2] + 1)
-        rows.append(row)
-    return rows[-1][-1]
+    """The word that is most like what was sent, in letters of either case; None if none is like it."""
+    folded = {word.lower(): word for word in words}
+    near = get_close_matches(sent.lower(), folded, 1) if len(sent) <= _NAME_CHARS_MAX else []
+    return folded[near[0]] if near else None
 
 
 async def on_http_error(_: Request, error: Exception) -> Response:
