@@ -30,7 +30,7 @@ from core.files.processes import FileLock
 from core.master_key import MasterKey, Purpose
 from gpu_workers.jobs.protocol import INPUT, KEY, OUTPUTS, RUN_LOCK, SPEC
 from service.jobs.kind import Outputs
-from service.jobs.storage import Allowance, Storage, write_owner
+from service.jobs.storage import DiskAllowance, Storage, write_owner
 
 JOBS_DIR = "jobs"  # in the data directory
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
@@ -50,7 +50,7 @@ class OpenJob:
 class Incoming:
     """A job's input while it is received. `keep` or `discard` ends it. Every method that writes raises StorageFull."""
 
-    def __init__(self, root: Path, job_id: str, master_key: MasterKey, allowance: Allowance, *, owner: str) -> None:
+    def __init__(self, root: Path, job_id: str, master_key: MasterKey, allowance: DiskAllowance, *, owner: str) -> None:
         self._allowance = allowance
         self._target = root / job_id
         self._folder = root / f"{_INCOMING}{secrets.token_hex(8)}"
@@ -120,7 +120,7 @@ class JobFiles:
 
     def incoming(self, owner: str, job_id: str, *, stored: int) -> Incoming:
         """`stored`: bytes of the owner's files in the blob store. Raises StorageFull."""
-        allowance = Allowance(self.storage, owner, stored=stored)
+        allowance = DiskAllowance(self.storage, owner, stored=stored)
         return Incoming(self._root, job_id, self._master_key, allowance, owner=owner)
 
     def folder(self, job_id: str) -> Path:

@@ -25,8 +25,8 @@ class Storage:
     """The disk of one data directory, and its owners' files in the blob store. Methods that are no coroutines read the
     disk: call them in a thread.
 
-    The operator's own files have no quota. Guarantee: `Allowance.take` returns only while the tenant's files and the
-    bytes that are about to be written are within `tenant_bytes_max`, and `free_bytes_min` stay free. Uploads of one
+    The operator's own files have no quota. Guarantee: `DiskAllowance.take` returns only while the tenant's files and
+    the bytes that are about to be written are within `tenant_bytes_max`, and `free_bytes_min` stay free. Uploads of one
     tenant that run at the same time may together exceed the quota by 16 MiB each, and a running job by its checkpoints.
     """
 
@@ -95,7 +95,7 @@ def storage(settings: Settings, stored: Callable[[str], Awaitable[int]]) -> Stor
     )
 
 
-class Allowance:
+class DiskAllowance:
     """What one upload may write. Raises StorageFull from the start if nothing more fits."""
 
     def __init__(self, storage: Storage, owner: str, *, stored: int) -> None:

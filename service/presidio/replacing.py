@@ -28,7 +28,7 @@ _TYPE_CHARS = 64
 
 
 @dataclass(slots=True)
-class Place:
+class TextPlace:
     """Code points [start, end) of a text."""
 
     start: int
@@ -37,7 +37,7 @@ class Place:
     score: float | None
 
 
-def places_of(values: Sequence[Any], *, field: str, scored: bool) -> list[Place]:
+def places_of(values: Sequence[Any], *, field: str, scored: bool) -> list[TextPlace]:
     """The places of one text. `scored`: each needs a score. Raises InvalidInput, which names the number of a place."""
     return [_place(value, f"{field}.{number}", scored) for number, value in enumerate(values)]
 
@@ -53,7 +53,7 @@ def lists_of(texts: str | list[str], values: Sequence[Any], *, field: str) -> It
         yield text, own, f"{field}.{number}"
 
 
-def _place(value: Any, field: str, scored: bool) -> Place:
+def _place(value: Any, field: str, scored: bool) -> TextPlace:
     if not isinstance(value, dict):
         raise InvalidInput("A result is an object.", field=field)
     start, end, type_, score = (value.get(name) for name in ("start", "end", "entity_type", "score"))
@@ -63,7 +63,7 @@ def _place(value: Any, field: str, scored: bool) -> Place:
         raise InvalidInput(f"A result has an entity_type of 1 to {_TYPE_CHARS} characters.", field=field)
     if type(score) not in (int, float) and (scored or score is not None):
         raise InvalidInput("A result has a score.", field=field)
-    return Place(start, end, type_, score)
+    return TextPlace(start, end, type_, score)
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,19 @@ _READ_FACTOR = 4  # the characters of all places, against those of the text
 _READ_PER_PLACE = 500
 
 
-def without_conflicts(text: str, places: Iterable[Place]) -> list[Place]:
+def without_conflicts(text: str, places: Iterable[TextPlace]) -> list[TextPlace]:
     """The places to replace. Those that are joined are changed."""
     regions = sorted(places, key=lambda each: (each.start, each.end))
     return _joined_over_spaces(text, _not_contained(_merged_by_type(regions)))
 
 
-def replaced(text: str, regions: Sequence[Place], operate: Operate, *, field: str, chars_max: int) -> ReplacedText:
+def replaced(text: str, regions: Sequence[TextPlace], operate: Operate, *, field: str, chars_max: int) -> ReplacedText:
     """Replace the regions. Raises InvalidInput for one beyond the text, for long ones that overlap too often, and for
     more than `chars_max` characters of replacements."""
     if sum(each.end - each.start for each in regions) > _READ_FACTOR * len(text) + _READ_PER_PLACE * len(regions):
         raise InvalidInput("The places of a text overlap too often, or lie beyond its end.", field=field)
     pieces: list[str] = []
-    found: list[tuple[Place, str, str, int]] = []  # with the characters after the start of the replacement
+    found: list[tuple[TextPlace, str, str, int]] = []  # with the characters after the start of the replacement
     last, behind, written = len(text), 0, 0
     for region in sorted(regions, key=lambda each: (each.start, each.end), reverse=True):
         if region.end > len(text):
@@ -124,10 +124,10 @@ def replaced(text: str, regions: Sequence[Place], operate: Operate, *, field: st
     return ReplacedText("".join(reversed(pieces)), items)
 
 
-def _merged_by_type(regions: Sequence[Place]) -> list[Place]:
+def _merged_by_type(regions: Sequence[TextPlace]) -> list[TextPlace]:
     """Overlapping regions of one type as one, with the highest score, in the place of the last of them."""
-    current: dict[str, tuple[int, Place]] = {}
-    kept: list[tuple[int, Place]] = []
+    current: dict[str, tuple[int, TextPlace]] = {}
+    kept: list[tuple[int, TextPlace]] = []
     for position, region in enumerate(regions):
         known = current.get(region.type)
         if known is not None and min(known[1].end, region.end) - max(known[1].start, region.start) > 0:
@@ -144,7 +144,7 @@ def _merged_by_type(regions: Sequence[Place]) -> list[Place]:
     return [region for _, region in kept]
 
 
-def _not_contained(regions: Sequence[Place]) -> list[Place]:
+def _not_contained(regions: Sequence[TextPlace]) -> list[TextPlace]:
     """The regions that no other one contains. Of equal ones the last with the highest score stays."""
     order = sorted(range(len(regions)), key=lambda index: (regions[index].start, -regions[index].end))
     kept: set[int] = set()
@@ -165,8 +165,8 @@ def _not_contained(regions: Sequence[Place]) -> list[Place]:
     return [region for index, region in enumerate(regions) if index in kept]
 
 
-def _joined_over_spaces(text: str, regions: Sequence[Place]) -> list[Place]:
-    joined: list[Place] = []
+def _joined_over_spaces(text: str, regions: Sequence[TextPlace]) -> list[TextPlace]:
+    joined: list[TextPlace] = []
     for region in regions:
         if joined and joined[-1].type == region.type:
             between = text[joined[-1].end : region.start]

@@ -25,7 +25,7 @@ from privacy_gateway_client import (
     Retry,
 )
 from privacy_gateway_client.inputs import numbered
-from privacy_gateway_client.integrations.calls import Column, Embedder, sanitize
+from privacy_gateway_client.integrations.calls import Column, TextEmbedder, sanitize
 
 URL = "http://gateway"
 LEFT = {"epsilon": 1000.0, "delta": 0.0}
@@ -66,8 +66,8 @@ def test_a_string_alone_is_one_text() -> None:
         lambda client: client.embed_texts("hello", epsilon=10),
         lambda client: client.sanitize("hello", fill={"mode": "marker"}),
         lambda client: client.openai_embeddings("preset", "hello"),
-        lambda client: Embedder(10).embed(client, "hello"),
-        lambda client: Embedder(10, "vector").embed(client, "hello"),
+        lambda client: TextEmbedder(10).embed(client, "hello"),
+        lambda client: TextEmbedder(10, "vector").embed(client, "hello"),
         lambda client: sanitize(client, "hello", {"fill": {"mode": "marker"}}),
     ):
         sent = Recorder(answer)
@@ -99,7 +99,7 @@ REFUSED: list[tuple[type[Exception], str, Callable[[Gateway], Any]]] = [
     # names and values that do not exist
     (InvalidRequest, "documents.0: .* `text`", lambda client: client.embed_documents({"txt": "a"}, epsilon=1)),
     (TypeError, "`mechanizm`; .* `mechanism`", lambda client: client.embed_texts("a", epsilon=1, mechanizm="laplace")),
-    (TypeError, "`mechanizm`; .* `mechanism`", lambda _: Embedder(1, options={"mechanizm": "laplace"})),
+    (TypeError, "`mechanizm`; .* `mechanism`", lambda _: TextEmbedder(1, options={"mechanizm": "laplace"})),
     (TypeError, "`retires`; .* `retry`", lambda _: Gateway(URL, "key", retires=Retry())),
     (TypeError, "`stps`; .* `steps`", lambda client: client.build_domain("a", [], stps=1)),
     (
@@ -192,8 +192,8 @@ def test_the_batches_of_frameworks_are_cut_into_requests() -> None:
     for size in (500, 1000, 2048):
         sent = Recorder(answer)
         with client_of(sent) as client:
-            assert len(Embedder(0.1).embed(client, ["a"] * size)) == size
-            assert len(Embedder(0.1, "vector").embed(client, ["a"] * size)) == size
+            assert len(TextEmbedder(0.1).embed(client, ["a"] * size)) == size
+            assert len(TextEmbedder(0.1, "vector").embed(client, ["a"] * size)) == size
             made = client.openai_embeddings("preset", ["a"] * size)
         assert [row["index"] for row in made["data"]] == list(range(size))
         assert made["usage"] == {"total_tokens": size}

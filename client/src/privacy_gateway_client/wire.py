@@ -212,7 +212,7 @@ def numpy_or_none() -> Any:
     return numpy
 
 
-class Rows:
+class VectorRows:
     """A matrix to be sent: `count` rows of `width` numbers, as bytes in little-endian order."""
 
     def __init__(self, vectors: Any) -> None:

@@ -423,7 +423,7 @@ class PartAnswer:
 
 
 @dataclass(frozen=True)
-class Found:
+class BoughtItems:
     """The items of some inputs, by their index, and the releases that they come from.
 
     members: those of the first answer.
@@ -438,7 +438,7 @@ async def bought(
     connection: Connection,
     weights: Sequence[int],
     buy: AsyncFunction[[list[int], str], PartAnswer],
-    assemble: Callable[[Found], T],
+    assemble: Callable[[BoughtItems], T],
     *,
     names: Sequence[bytes] | None,
     items_max: int,
@@ -509,7 +509,7 @@ def _found(
     wanted: Sequence[int],
     names: Sequence[bytes] | None,
     cached: Mapping[bytes, bytes],
-) -> Found:
+) -> BoughtItems:
     items: dict[int, Item] = {}
     releases: list[Release] = []
     members: Mapping[str, Any] = {}
@@ -532,7 +532,7 @@ def _found(
             continue
         privacy = validated_answer(Privacy, items[index].privacy)
         releases.append(Release((index,), privacy, cached=True))
-    return Found(dict(sorted(items.items())), releases, members)
+    return BoughtItems(dict(sorted(items.items())), releases, members)
 
 
 async def cache_names(

@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 
 from privacy_gateway_client.answers import EmbeddingRow, Embeddings, Partial, Release, Sanitized
 from privacy_gateway_client.asynchronous.connection import (
-    Found,
+    BoughtItems,
     Item,
     MethodGroup,
     PartAnswer,
@@ -62,8 +62,8 @@ from privacy_gateway_client.wire import (
     LINES_TYPE,
     TYPE,
     Outgoing,
-    Rows,
     Tensor,
+    VectorRows,
     async_in_thread,
     get,
     given,
@@ -196,7 +196,7 @@ class Embedding(MethodGroup):
         if as_json:
             return await self._vectors_as_json(vectors, terms, idempotency_key)
         connection, cache = self._connection, self._connection.cache
-        rows = await async_in_thread(lambda: Rows(vectors))
+        rows = await async_in_thread(lambda: VectorRows(vectors))
         asked = terms if output_dtype == "float32" else {**terms, "output_dtype": output_dtype}
         size, count = _part_size(connection.limits, rows, asked), rows.count
         stand_in = {**terms, "vectors": [[0.0] * rows.width]}
@@ -242,7 +242,7 @@ class Embedding(MethodGroup):
         stand_in = {**terms, "vectors": [[0.0] * len(rows[0])]} if rows else None
         answer = await self._connection.charged(post(VECTORS, body), key, stand_in, len(rows))
         part = _vectors_of(answer, len(rows))
-        return _assembled(Found(dict(enumerate(part.items)), [part.release(range(len(rows)))], {}))
+        return _assembled(BoughtItems(dict(enumerate(part.items)), [part.release(range(len(rows)))], {}))
 
     async def openai_embeddings(
         self,
@@ -330,7 +330,7 @@ def _vectors_of(answer: httpx.Response, count: int) -> PartAnswer:
     raise failure
 
 
-def _assembled(found: Found, ids: Sequence[str | None] | None = None) -> Embeddings:
+def _assembled(found: BoughtItems, ids: Sequence[str | None] | None = None) -> Embeddings:
     items = list(found.items.values())
     dimension = items[0].dimension if items else 0
     rows = [
@@ -346,7 +346,7 @@ def _assembled(found: Found, ids: Sequence[str | None] | None = None) -> Embeddi
     )
 
 
-def _part_size(limits: Limits, rows: Rows, asked: Mapping[str, Any]) -> int:
+def _part_size(limits: Limits, rows: VectorRows, asked: Mapping[str, Any]) -> int:
     """How many vectors a request has: what it may hold, and what the gateway stores of its answer."""
     number = 2 if asked.get("output_dtype") == "float16" else 4
     count = limits.codebook_vectors if asked.get("mechanism") == "codebook" else limits.vectors
@@ -593,7 +593,7 @@ def text_stand_in(documents: Sequence[Mapping[str, Any]], terms: Mapping[str, An
     return {"policy": None, **terms, "documents": [given({"text": "sample", "subject": subject})]}
 
 
-def _assembled_texts(found: Found, documents: Sequence[Mapping[str, Any]]) -> Sanitized:
+def _assembled_texts(found: BoughtItems, documents: Sequence[Mapping[str, Any]]) -> Sanitized:
     rows = [
         validated_answer(SanitizedRow, {**item.row, "index": index, **given({"id": documents[index].get("id")})})
         for index, item in found.items.items()

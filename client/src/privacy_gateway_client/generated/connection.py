@@ -424,7 +424,7 @@ class PartAnswer:
 
 
 @dataclass(frozen=True)
-class Found:
+class BoughtItems:
     """The items of some inputs, by their index, and the releases that they come from.
 
     members: those of the first answer.
@@ -439,7 +439,7 @@ def bought(
     connection: Connection,
     weights: Sequence[int],
     buy: Function[[list[int], str], PartAnswer],
-    assemble: Callable[[Found], T],
+    assemble: Callable[[BoughtItems], T],
     *,
     names: Sequence[bytes] | None,
     items_max: int,
@@ -510,7 +510,7 @@ def _found(
     wanted: Sequence[int],
     names: Sequence[bytes] | None,
     cached: Mapping[bytes, bytes],
-) -> Found:
+) -> BoughtItems:
     items: dict[int, Item] = {}
     releases: list[Release] = []
     members: Mapping[str, Any] = {}
@@ -533,7 +533,7 @@ def _found(
             continue
         privacy = validated_answer(Privacy, items[index].privacy)
         releases.append(Release((index,), privacy, cached=True))
-    return Found(dict(sorted(items.items())), releases, members)
+    return BoughtItems(dict(sorted(items.items())), releases, members)
 
 
 def cache_names(

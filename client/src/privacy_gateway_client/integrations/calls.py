@@ -23,7 +23,7 @@ _FACTS = ("guarantee", "unit", "epsilon", "delta", "mechanism", "release_id")
 
 
 @dataclass(frozen=True)
-class Embedder:
+class TextEmbedder:
     """How texts become private vectors; each text costs `epsilon`.
 
     endpoint: `sentdp` protects one sentence of each text (`embed_documents`), `vector` each text (`embed_texts`).

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.inputs import numbered, texts_of
 from privacy_gateway_client.integrations import calls
-from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, Facts, OnRelease, facts_of
+from privacy_gateway_client.integrations.calls import Column, Endpoint, Facts, OnRelease, TextEmbedder, facts_of
 from privacy_gateway_client.options import Cache
 
 BATCH = 256
@@ -61,7 +61,7 @@ def embed(
     options: further arguments of `Gateway.embed_documents` or `Gateway.embed_texts`.
     """
     cache = _cache_of(gateway)
-    embedder = Embedder(epsilon, endpoint, options, on_release)
+    embedder = TextEmbedder(epsilon, endpoint, options, on_release)
     asked = {
         "gateway": gateway._connection.gateway,
         "column": column,

@@ -20,8 +20,8 @@ from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Release
 from privacy_gateway_client.inputs import listed, numbered
 from privacy_gateway_client.integrations.calls import (
-    Embedder,
     Endpoint,
+    TextEmbedder,
     facts_of,
     lists_of,
     release_facts,
@@ -109,7 +109,7 @@ class PrivateDocumentEmbedder(_Component):
     ) -> None:
         self._client = _Client(url, api_key, cache_file, cache_key_file)
         self._terms = {"epsilon": epsilon, "endpoint": endpoint, **options}
-        self._embedder = Embedder(epsilon, endpoint, options)
+        self._embedder = TextEmbedder(epsilon, endpoint, options)
 
     @component.output_types(documents=list[Document], meta=dict[str, Any])
     def run(self, documents: list[Document]) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class PrivateTextEmbedder(_Component):
             options = {"mechanism": "document_selection"} | options
         self._client = _Client(url, api_key, cache_file, cache_key_file)
         self._terms = {"epsilon": epsilon, "endpoint": endpoint, **options}
-        self._embedder = Embedder(epsilon, endpoint, options)
+        self._embedder = TextEmbedder(epsilon, endpoint, options)
 
     @component.output_types(embedding=list[float], meta=dict[str, Any])
     def run(self, text: str) -> dict[str, Any]:

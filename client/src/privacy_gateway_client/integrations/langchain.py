@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Sanitized
 from privacy_gateway_client.inputs import listed
-from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of, sanitize
+from privacy_gateway_client.integrations.calls import Endpoint, OnRelease, TextEmbedder, lists_of, sanitize
 
 _Change = Callable[[str], str]
 # the member of a content block that holds its text or its arguments
@@ -52,7 +52,7 @@ class PrivateEmbeddings(Embeddings):
         **options: Any,
     ) -> None:
         self._gateway, self._queries = gateway, queries
-        self._embedder = Embedder(epsilon, endpoint, options, on_release)
+        self._embedder = TextEmbedder(epsilon, endpoint, options, on_release)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return lists_of(self._embedder.embed(self._gateway, texts))

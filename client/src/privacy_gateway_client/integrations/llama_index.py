@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.inputs import texts_of
-from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of, sanitize
+from privacy_gateway_client.integrations.calls import Endpoint, OnRelease, TextEmbedder, lists_of, sanitize
 
 _BATCH = 2048  # texts of one call, LlamaIndex's maximum, which the client cuts into parts; its own default is 10
 
@@ -37,7 +37,7 @@ class PrivateEmbedding(BaseEmbedding):
     options: dict[str, Any]
     _gateway: Gateway = PrivateAttr()
     _queries: BaseEmbedding | None = PrivateAttr()
-    _embedder: Embedder = PrivateAttr()
+    _embedder: TextEmbedder = PrivateAttr()
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class PrivateEmbedding(BaseEmbedding):
             options=options,
         )
         self._gateway, self._queries = gateway, queries
-        self._embedder = Embedder(epsilon, endpoint, options, on_release)
+        self._embedder = TextEmbedder(epsilon, endpoint, options, on_release)
 
     @classmethod
     def class_name(cls) -> str:

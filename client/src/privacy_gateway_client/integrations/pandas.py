@@ -14,7 +14,7 @@ from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Release
 from privacy_gateway_client.inputs import numbered
 from privacy_gateway_client.integrations import calls
-from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease
+from privacy_gateway_client.integrations.calls import Column, Endpoint, OnRelease, TextEmbedder
 
 
 def embed(
@@ -35,7 +35,7 @@ def embed(
     """
     column = _column(texts)
     with numbered(column.places):
-        result = Embedder(epsilon, endpoint, options, on_release).embed(gateway, column.texts)
+        result = TextEmbedder(epsilon, endpoint, options, on_release).embed(gateway, column.texts)
     vectors = np.full((column.size, result.dimension), np.nan, dtype=np.float32)
     vectors[column.places] = result.vectors
     table = pd.DataFrame(vectors, index=texts.index)

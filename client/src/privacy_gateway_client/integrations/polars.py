@@ -14,7 +14,7 @@ import polars as pl
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.inputs import numbered
 from privacy_gateway_client.integrations import calls
-from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease, lists_of
+from privacy_gateway_client.integrations.calls import Column, Endpoint, OnRelease, TextEmbedder, lists_of
 
 
 def embed(
@@ -35,7 +35,7 @@ def embed(
     """
     column = _column(texts)
     with numbered(column.places):
-        result = Embedder(epsilon, endpoint, options, on_release).embed(gateway, column.texts)
+        result = TextEmbedder(epsilon, endpoint, options, on_release).embed(gateway, column.texts)
     rows: Any = result.vectors if hasattr(result.vectors, "shape") else lists_of(result)  # an array where NumPy is
     vectors = pl.Series(texts.name, rows, dtype=pl.Array(pl.Float32, result.dimension))
     order: list[int | None] = [None] * column.size

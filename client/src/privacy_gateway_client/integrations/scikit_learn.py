@@ -12,7 +12,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from privacy_gateway_client import Gateway
-from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease
+from privacy_gateway_client.integrations.calls import Endpoint, OnRelease, TextEmbedder
 
 
 class PrivateEmbeddings(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -58,7 +58,7 @@ class PrivateEmbeddings(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def transform(self, X: Any) -> Any:
         """Raises the errors of the client; ValueError if X is not a sequence of texts."""
-        embedder = Embedder(self.epsilon, self.endpoint, self.options or {}, self.on_release)
+        embedder = TextEmbedder(self.epsilon, self.endpoint, self.options or {}, self.on_release)
         if self.gateway is None:
             raise ValueError(
                 "this transformer was read from a file or by another process, which has no API key: pass a client by "
