@@ -1,4 +1,4 @@
-"""Each capability once over HTTP against a real gateway: its process, its workers, the processes of its jobs."""
+"""Each capability with workers, jobs or calculations, once over HTTP against a real gateway and its processes."""
 
 import json
 from collections.abc import Iterator
@@ -6,9 +6,8 @@ from typing import Any
 
 import httpx
 import numpy as np
-import openai
 import pytest
-from corpus_kit import embedding_rows, rows, until
+from corpus_kit import rows, until
 from finetune_http_kit import RECORD, submit, tiny_encoder
 from finetune_http_kit import terms as training
 from gateway_kit import DOCUMENT, Gateway, Tenant, documented_settings
@@ -66,46 +65,10 @@ def test_sanitised_text(real_tenant: Tenant) -> None:
     assert json.loads(streamed[3])["summary"]["complete"] is True
 
 
-def test_an_openai_client(real_gateway: Gateway, real_tenant: Tenant) -> None:
-    with openai.OpenAI(base_url=f"{real_gateway.url}/v1", api_key=real_tenant.key) as client:
-        answer = client.embeddings.create(model=client.models.list().data[0].id, input=[DOCUMENT])
-    assert len(answer.data[0].embedding) == 384
-    assert real_tenant.committed() == 10.0
-
-
-def test_budgets(real_tenant: Tenant) -> None:
-    body = {"documents": [{"text": DOCUMENT}], "epsilon": 1.5}
-    estimate = real_tenant.http.post("/budget/estimate", json=body).json()
-    assert real_tenant.committed() == 0.0
-    real_tenant.embed(epsilon=1.5)
-    assert real_tenant.committed() == estimate["accounts"][0]["cost"]["epsilon"] == 1.5
-    journal = real_tenant.http.get(f"/budget/{real_tenant.name}/sentence/journal").json()["entries"]
-    assert [entry["transition"] for entry in journal] == ["open", "reserve", "commit"]
-    assert real_tenant.http.get("/budget/series").status_code == 200
-
-
 def test_accountants(real_tenant: Tenant) -> None:
     plan = {"mechanism": {"kind": "subsampled_gaussian", "sampling_rate": 0.01, "noise_multiplier": 1.0}, "steps": 100}
     answer = real_tenant.http.post("/accounting/compare", json=plan | {"delta": 1e-5})
     assert answer.status_code == 200, answer.text
-
-
-def test_tenants_and_keys(real_gateway: Gateway) -> None:
-    tenant = real_gateway.tenant(epsilon=7)
-    keys = f"/admin/tenants/{tenant.name}/keys"
-    second = real_gateway.admin.post(keys).json()["key"]
-    assert real_gateway.admin.delete(f"{keys}/{tenant.key.split('_')[1]}").status_code == 200
-    assert tenant.embed().status_code == 401
-    assert real_gateway.client(second).get("/budget").status_code == 200
-
-
-def test_a_domain_is_built_and_releases(real_tenant: Tenant) -> None:
-    vectors = [row["embeddings"] for row in embedding_rows(110)]
-    succeeded(
-        real_tenant, real_tenant.http.post("/jobs/domain", json={"name": "own", "steps": 10, "embeddings": vectors})
-    )
-    document = embedding_rows(1, seed=5)[0]
-    assert real_tenant.embed([document], domain="own", normalize=True).status_code == 200
 
 
 def test_a_fill_model_is_tuned_and_fills(real_tenant: Tenant) -> None:
