@@ -3,7 +3,6 @@
 import json
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -203,23 +202,12 @@ def test_a_broken_file_breaks_its_domain_alone(real_gateway: Gateway, owner: tup
     assert tenant.embed([own_vectors()], domain="own", normalize=True).status_code == 200
     (local,) = (real_gateway.data_dir / "cache/domains/tenants" / tenant.name).glob("own.*.safetensors")
     blobs = largest(real_gateway.data_dir / "store/files/tenants" / tenant.name)
-    copy = local.read_bytes()
-    for harm in (copy[:200], copy[:-10], b""):
-        local.unlink()
-        local.write_bytes(harm)
-        assert tenant.embed([own_vectors()], domain="own", normalize=True).status_code == 200, "it is fetched again"
-        assert local.read_bytes() == copy
-    harms: list[tuple[Callable[[bytes], bytes] | None, str]] = [
-        (lambda whole: whole[:-10], "blob-corrupt"),
-        (lambda whole: bytes([whole[0] ^ 1]) + whole[1:], "blob-corrupt"),
-        (None, "blob-missing"),
-    ]
-    for harmed, code in harms:
+    for is_cut, code in ((True, "blob-corrupt"), (False, "blob-missing")):
         local.unlink()
         for blob, whole in blobs.items():
             blob.unlink(missing_ok=True)
-            if harmed is not None:
-                blob.write_bytes(harmed(whole))
+            if is_cut:
+                blob.write_bytes(whole[:-10])
         answer = tenant.embed([own_vectors()], domain="own", normalize=True)
         assert (answer.status_code, answer.json()["code"]) == (503, code)
         local.touch()
