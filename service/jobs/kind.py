@@ -5,7 +5,7 @@ creates it, its estimate, its process, its record and its entry in the API page 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -116,17 +116,8 @@ class JobKind(ABC):
         }
 
 
-class JobKinds(Mapping[str, JobKind]):
+class JobKinds(dict[str, JobKind]):
     """The kinds of one gateway, by name."""
 
     def __init__(self, kinds: Iterable[JobKind]) -> None:
-        self._kinds = {kind.name: kind for kind in kinds}
-
-    def __getitem__(self, name: str) -> JobKind:
-        return self._kinds[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        return len(self._kinds)
+        super().__init__((kind.name, kind) for kind in kinds)

@@ -41,7 +41,7 @@ class Storage:
         processes: int = 1,
     ) -> None:
         """`stored` returns the bytes of an owner's files in the blob store. `processes` that share the directory."""
-        self._stored = stored
+        self.stored = stored
         self._roots = [data_dir, *(data_dir / PROCESSES / str(number) for number in range(2, processes + 1))]
         self._data_dir = data_dir
         self._tenant_bytes_max = tenant_bytes_max
@@ -66,11 +66,7 @@ class Storage:
 
     async def used_by(self, owner: str) -> int:
         """Bytes of all of the tenant's files: in the store, whichever gateway wrote them, and of `used`."""
-        return await self._stored(owner) + await asyncio.to_thread(self.used, owner)
-
-    async def stored(self, owner: str) -> int:
-        """Bytes of the tenant's files in the blob store."""
-        return await self._stored(owner)
+        return await self.stored(owner) + await asyncio.to_thread(self.used, owner)
 
     def check(self, owner: str, size: int, *, used: int) -> None:
         """Raises StorageFull if `size` more bytes do not fit."""
