@@ -531,31 +531,26 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _texts(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser) -> None:
-    one = commands.add_parser("embed", parents=[shared], help="embed documents into a safetensors file")
-    one.add_argument("file", help="JSON lines with `text`, or one text a line")
-    one.add_argument("--epsilon", type=float, required=True, help="of each document")
-    one.add_argument("--out", required=True)
-    for name in ("mechanism", "domain", "subject", "segmentation"):
-        one.add_argument(f"--{name}")
-    one.add_argument("--name", default="", help="another name makes another release of the same file")
-    one.add_argument(
+    texts = argparse.ArgumentParser(add_help=False, parents=[shared])
+    texts.add_argument("file", help="JSON lines with `text`, or one text a line")
+    texts.add_argument("--out", required=True)
+    texts.add_argument("--name", default="", help="another name makes another release of the same file")
+    texts.add_argument(
         "--as-many-as-fit", action="store_true", help="begin although the budget does not cover every document"
     )
+    one = commands.add_parser("embed", parents=[texts], help="embed documents into a safetensors file")
+    one.add_argument("--epsilon", type=float, required=True, help="of each document")
+    for name in ("mechanism", "domain", "subject", "segmentation"):
+        one.add_argument(f"--{name}")
     one.set_defaults(run=embed)
 
-    one = commands.add_parser("sanitize", parents=[shared], help="sanitise documents into JSON lines")
-    one.add_argument("file", help="JSON lines with `text`, or one text a line")
-    one.add_argument("--out", required=True)
+    one = commands.add_parser("sanitize", parents=[texts], help="sanitise documents into JSON lines")
     one.add_argument("--fill", help="class_marker, marker, surrogate, metric_dp, dp, top1, topk")
     one.add_argument("--epsilon", type=float, help="of the fills metric_dp and dp")
     one.add_argument("--technique", action="append", help="entity, vocabulary, allow_list, all; may be repeated")
     one.add_argument("--entity", action="append", help="may be repeated")
     one.add_argument("--profile")
     one.add_argument("--policy")
-    one.add_argument("--name", default="", help="another name makes another release of the same file")
-    one.add_argument(
-        "--as-many-as-fit", action="store_true", help="begin although the budget does not cover every document"
-    )
     one.set_defaults(run=sanitize)
 
 
