@@ -16,6 +16,7 @@
     │   ├── PlanMismatch            the account admits one frozen mechanism, and this is another
     │   ├── UnknownAccount          a missing account is an error, never a fresh budget
     │   ├── TenantExists
+    │   ├── TenantInactive          the tenant is suspended or closed
     │   ├── UnknownTenant
     │   ├── UnknownKey
     │   ├── IdempotencyConflict     the same key came with another body
@@ -230,6 +231,17 @@ class UnknownAccount(LedgerError):
 class TenantExists(LedgerError):
     code = "tenant-exists"
     title = "A tenant of this name exists."
+
+
+class TenantInactive(LedgerError):
+    code = "tenant-suspended"
+    title = (
+        "The operator has suspended this tenant: its keys only read. Nothing was released and nothing was charged. "
+        "Ask the operator to resume it."
+    )
+    further_codes: ClassVar[Mapping[str, str]] = {
+        "tenant-closed": "This tenant is closed. Its journal and its accounts stay, and it is not opened again."
+    }
 
 
 class UnknownTenant(LedgerError):

@@ -30,7 +30,7 @@ end
 -- The fields of the tenant's record that most transitions use, read at once.
 local record
 if string.sub(KEYS[1], -7) == ":tenant" then
-  record = redis.call("HMGET", KEYS[1], "mode", "seq", "holds", "uncharged_until_ms", "stored")
+  record = redis.call("HMGET", KEYS[1], "mode", "seq", "holds", "uncharged_until_ms", "stored", "state")
 end
 
 local now = args.now_ms
@@ -170,7 +170,7 @@ local function tenant()
     local f = record
     tenant_fields = {
       mode = f[1], seq = tonumber(f[2] or 0), holds = tonumber(f[3] or 0), uncharged_until_ms = tonumber(f[4] or 0),
-      stored = f[5],
+      stored = f[5], state = f[6] or "active",
     }
   end
   return tenant_fields

@@ -28,6 +28,7 @@ from core.ledger.records import (
     JournalPage,
     Tenant,
     TenantMode,
+    TenantState,
     journal_entry,
     new_subject_state,
 )
@@ -349,15 +350,16 @@ ACCOUNTS_PAGE_MAX = 200
 
 def tenant_command(name: str) -> tuple[str, ...]:
     """Return the command whose reply `found_tenant` reads."""
-    return ("HMGET", names.tenant_key(name), "mode", "created_ms")
+    return ("HMGET", names.tenant_key(name), "mode", "created_ms", "state")
 
 
 def found_tenant(name: str, reply: Sequence[bytes | None]) -> Tenant:
     """Return the tenant of a reply. Raises UnknownTenant."""
-    mode, created_ms = reply
+    mode, created_ms, state = reply
     if mode is None:
         raise UnknownTenant
-    return Tenant(name, TenantMode(mode.decode()), int(created_ms or 0))
+    stored = TenantState(state.decode()) if state else TenantState.ACTIVE
+    return Tenant(name, TenantMode(mode.decode()), int(created_ms or 0), stored)
 
 
 class LedgerReader:
@@ -384,13 +386,10 @@ class LedgerReader:
 
     async def tenants(self) -> tuple[Tenant, ...]:
         """Return all tenants, sorted by name."""
-        found = []
-        for name in await self._client.tenants():
-            try:
-                found.append(await self.tenant(name))
-            except UnknownTenant:
-                continue  # the name of an interrupted `open_tenant`
-        return tuple(found)
+        listed = sorted(await self._client.tenants())
+        replies = await self._client.call_many([tenant_command(name) for name in listed])
+        pairs = zip(listed, replies, strict=True)
+        return tuple(found_tenant(name, reply) for name, reply in pairs if reply[0])  # else of a broken `open_tenant`
 
     async def accounts(self, tenant: str) -> tuple[AccountState, ...]:
         """Return all accounts, in the order of `accounts_page`.

@@ -39,11 +39,29 @@ class TenantMode(StrEnum):
     SUBJECT = "subject"
 
 
+class TenantState(StrEnum):
+    """What a tenant may do. Its journal and its accounts stay in every state.
+
+    suspended: its keys read, and nothing is released. closing: its keys authenticate nobody, and its data is being
+    removed. closed: its data was removed.
+    """
+
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+    @property
+    def ended(self) -> bool:
+        return self in (TenantState.CLOSING, TenantState.CLOSED)
+
+
 @dataclass(frozen=True)
 class Tenant:
     name: str
     mode: TenantMode
     created_ms: int
+    state: TenantState = TenantState.ACTIVE
 
 
 @dataclass(frozen=True)

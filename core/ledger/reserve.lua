@@ -57,6 +57,9 @@ if not args.estimate then
   end
 end
 
+if tenant().state ~= "active" and not args.estimate then
+  return answer({ outcome = "tenant-" .. (tenant().state == "suspended" and "suspended" or "closed") })
+end
 if mode == "tenant" and args.subjects ~= "none" then
   return answer({ outcome = "subject-not-allowed" })
 end

@@ -54,6 +54,8 @@ _REFUSALS: dict[str, Callable[[], Exception]] = {
     "unknown-tenant": errors.UnknownTenant,
     "unknown-account": errors.UnknownAccount,
     "tenant-exists": errors.TenantExists,
+    "tenant-suspended": errors.TenantInactive,
+    "tenant-closed": partial(errors.TenantInactive, code="tenant-closed"),
     "subject-required": partial(errors.InvalidInput, code="subject-required"),
     "subject-not-allowed": partial(errors.InvalidInput, code="subject-not-allowed"),
     "conflict": errors.IdempotencyConflict,
@@ -179,7 +181,8 @@ class Ledger(LedgerReader):
         to, such as `embed/sentdp`. The journal entries of the release contain both.
 
         Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, UnknownTenant,
-        UnknownAccount, InvalidInput, TenantLimitReached.
+        UnknownAccount, InvalidInput, TenantLimitReached,
+        TenantInactive.
         """
         if hold_ttl_ms is None:
             hold_ttl_ms = self._hold_ttl_ms

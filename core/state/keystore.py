@@ -10,16 +10,17 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 import orjson
 
 from core.credentials import API_KEY
-from core.errors import InvalidInput, LedgerError, TenantLimitReached, UnknownKey, UnknownTenant
+from core.errors import InvalidInput, LedgerError, TenantInactive, TenantLimitReached, UnknownKey, UnknownTenant
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.reader import LedgerReader, found_tenant, tenant_command
+from core.ledger.records import TenantState
 from core.master_key import MasterKey, Purpose
 from core.redis import names
 from core.redis.client import LedgerClient, SharedReads
@@ -53,6 +54,7 @@ class ApiKey:
     """The stored facts about a key. The key itself is shown once, at creation.
 
     `expires_ms` includes the end that a rotation has set. `last_used_ms` is at most about a minute late.
+    `tenant_state` is read when the key authenticates.
     """
 
     key_id: str
@@ -63,6 +65,7 @@ class ApiKey:
     expires_ms: int | None = None
     label: str = ""
     last_used_ms: int | None = None
+    tenant_state: TenantState = TenantState.ACTIVE
 
     def has_ended(self, now_ms: int) -> bool:
         """Whether the key was revoked or has expired."""
@@ -114,9 +117,11 @@ class KeyStore:
     ) -> NewKey:
         """Create a key of the tenant. It cannot be read again.
 
-        Raises UnknownTenant, TenantLimitReached, InvalidInput for no roles, an invalid label or lifetime.
+        Raises UnknownTenant, TenantLimitReached, InvalidInput for no roles, an invalid label or lifetime,
+        TenantInactive for a tenant that is closed.
         """
-        await self._reader.tenant(tenant)
+        if (await self._reader.tenant(tenant)).state.ended:
+            raise TenantInactive(code="tenant-closed")
         return await self._create(
             tenant, by=by, action="key.create", roles=frozenset(roles), expires_s=expires_s, label=label
         )
@@ -167,8 +172,9 @@ class KeyStore:
     async def authenticate(self, presented: str) -> ApiKey | None:
         """Return the facts about a valid key, else None.
 
-        Malformed, unknown, wrong, expired and revoked keys look the same. The secret is compared in constant time. For
-        an unknown id it is compared with a dummy. The last use is written in the background, once a minute.
+        Malformed, unknown, wrong, expired and revoked keys, and those of a closed tenant, look the same. The secret is
+        compared in constant time. For an unknown id it is compared with a dummy. The last use is written in the
+        background, once a minute.
         """
         match = API_KEY.fullmatch(presented)
         key_id, secret = match.groups() if match else (_DUMMY_ID, _DUMMY_SECRET)
@@ -186,16 +192,22 @@ class KeyStore:
             return None
         try:
             if key.tenant == known:
-                found_tenant(known, tenants[0])
+                state = found_tenant(known, tenants[0]).state
             else:
-                await self._reader.tenant(key.tenant)
+                state = await self.tenant_state(key.tenant)
         except UnknownTenant:
+            return None
+        if state.ended:
             return None
         if len(self._tenants) >= _TENANTS_MAX:
             self._tenants.clear()
         self._tenants[key_id] = key.tenant
         self._record_use(key)
-        return key
+        return replace(key, tenant_state=state)
+
+    async def tenant_state(self, tenant: str) -> TenantState:
+        """Return the state of a tenant. Raises UnknownTenant."""
+        return (await self._reader.tenant(tenant)).state
 
     async def is_valid(self, tenant: str, key_id: str) -> bool:
         """Whether a key that authenticated earlier would still do so."""

@@ -63,7 +63,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 config_app = typer.Typer(no_args_is_help=True, help="Check and show the settings.")
-tenant_app = typer.Typer(no_args_is_help=True, help="Open and list tenants.")
+tenant_app = typer.Typer(no_args_is_help=True, help="Open, list, suspend and close tenants.")
 budget_app = typer.Typer(no_args_is_help=True, help="Show budgets.")
 app.add_typer(config_app, name="config")
 app.add_typer(tenant_app, name="tenant")
@@ -252,10 +252,48 @@ def tenant_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the tenants."""
     tenants = _with_ledger(data_dir, lambda ledger, _: ledger.tenants())
     if as_json:
-        print_json([{"tenant": tenant.name, "mode": tenant.mode.value} for tenant in tenants])
+        print_json([{"tenant": each.name, "mode": each.mode.value, "state": each.state.value} for each in tenants])
         return
     for tenant in tenants:
-        typer.echo(f"{tenant.name}\t{tenant.mode.value} mode")
+        typer.echo(f"{tenant.name}\t{tenant.mode.value} mode\t{tenant.state.value}")
+
+
+Reason = Annotated[str, typer.Option(help="Why, for the log of administrative actions.")]
+
+
+@tenant_app.command("suspend")
+def tenant_suspend(tenant: str, reason: Reason, data_dir: DataDir = None) -> None:
+    """Let the keys of a tenant only read: nothing more is released."""
+    _change_state(data_dir, tenant, "suspended", reason)
+
+
+@tenant_app.command("resume")
+def tenant_resume(tenant: str, reason: Reason, data_dir: DataDir = None) -> None:
+    """End the suspension of a tenant."""
+    _change_state(data_dir, tenant, "active", reason)
+
+
+@tenant_app.command("close")
+def tenant_close(
+    tenant: str,
+    reason: Reason,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """End a tenant for good: no key works, and a running gateway removes its data. The journal stays."""
+    if not yes:
+        typer.confirm(f"Close {tenant}? Its keys and data are removed, and it is not opened again", abort=True)
+    _change_state(data_dir, tenant, "closed", reason)
+
+
+def _change_state(data_dir: Path | None, tenant: str, word: str, reason: str) -> None:
+    from service.tenants.closing import change_state, wanted_state
+
+    to = wanted_state(word)
+    found = _with_ledger(
+        data_dir, lambda ledger, keys: change_state(ledger, keys.log, tenant, to, by=BY_CLI, reason=reason)
+    )
+    typer.echo(f"{found.name}\t{found.state.value}")
 
 
 @budget_app.command("show", epilog="Example: privacy-gateway budget show acme")

@@ -11,7 +11,7 @@ actions.
 
 import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -20,14 +20,15 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from core.credentials import same_credential
-from core.errors import LedgerUnavailable, RoleMissing
+from core.errors import LedgerUnavailable, RoleMissing, TenantInactive
 from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.records import TenantState
 from core.redis.names import SHARED_OWNER
 from core.state.keystore import KeyRole, KeyStore
 from core.state.sessions import Session
 from service import metrics
 from service.admission import LoadLimits, is_large
-from service.http.browser_sessions import BrowserSessions
+from service.http.browser_sessions import SAFE_METHODS, BrowserSessions
 from service.http.problems import is_for_anthropic
 from service.parts import parts_of
 
@@ -53,12 +54,14 @@ _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or
 @dataclass(frozen=True)
 class Caller:
     """An authenticated tenant, the id of the key that it used, and the roles of that key. `session`: that of its
-    browser, if it has sent one in place of the key."""
+    browser, if it has sent one in place of the key. `releases`: whether its route does more than read."""
 
     tenant: str
     key_id: str
     roles: frozenset[KeyRole] = frozenset()
     session: Session | None = field(default=None, compare=False)
+    tenant_state: TenantState = TenantState.ACTIVE
+    releases: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Authenticator:
         if any(same_credential(presented, key) for key in self._admin_keys):
             return Operator()
         key = await self._keys.authenticate(presented)
-        return None if key is None else Caller(key.tenant, key.key_id, key.roles)
+        return None if key is None else Caller(key.tenant, key.key_id, key.roles, tenant_state=key.tenant_state)
 
     async def of_session(self, request: Request) -> Caller | Operator | None:
         """The identity that a browser's session stands for. Raises LedgerUnavailable, BrowserRefused."""
@@ -96,7 +99,8 @@ class Authenticator:
         request.state.session = session
         if session.tenant is None:
             return Operator()
-        return Caller(session.tenant, session.credential, session.roles, session)
+        state = await self._keys.tenant_state(session.tenant)
+        return None if state.ended else Caller(session.tenant, session.credential, session.roles, session, state)
 
     async def rejected(self, authorization: str, address: str) -> HTTPException:
         """Count a failed authentication; the answer to it: 401, or 429 for too many from this address."""
@@ -107,10 +111,10 @@ class Authenticator:
             return HTTPException(429, headers={"Retry-After": str(wait_s)})
         return HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
 
-    async def refusal(self, caller: Caller | Operator | None) -> HTTPException | None:
-        """Why an answer to `caller` that is still open must end: its key or session has ended (401) or its tenant is
-        beyond its rate (429). None if it may continue, also while the ledger cannot be reached. The answers to the
-        operator, and those that need no key, continue."""
+    async def refusal(self, caller: Caller | Operator | None) -> HTTPException | TenantInactive | None:
+        """Why an answer to `caller` that is still open must end: its key or session has ended (401), its tenant was
+        suspended and it does more than read, or its tenant is beyond its rate (429). None if it may continue, also
+        while the ledger cannot be reached. The answers to the operator, and those that need no key, continue."""
         if not isinstance(caller, Caller):
             return None
         try:
@@ -118,6 +122,8 @@ class Authenticator:
                 is_valid = await self.sessions.is_open(caller.session)
             else:
                 is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
+            if caller.releases and await self._keys.tenant_state(caller.tenant) is TenantState.SUSPENDED:
+                return TenantInactive()
         except LedgerUnavailable:
             return None
         if not is_valid:
@@ -182,7 +188,9 @@ async def identify(request: Request) -> Caller | Operator:
 class Needs:
     """A dependency that admits the keys of tenants with `role` (None: of no tenant), and with `operator` the admin key.
 
-    Raises HTTPException 403 for the admin key on a tenant's route and the reverse, RoleMissing.
+    Keys of a suspended tenant only read: with the role `read`, or by GET.
+
+    Raises HTTPException 403 for the admin key on a tenant's route and the reverse, RoleMissing, TenantInactive.
     """
 
     def __init__(self, role: KeyRole | None, *, operator: bool = False) -> None:
@@ -198,6 +206,10 @@ class Needs:
             raise HTTPException(403)
         elif self.role not in identity.roles:
             raise RoleMissing(role=self.role.value)
+        elif self.role is not KeyRole.READ and request.method not in SAFE_METHODS:
+            if identity.tenant_state is not TenantState.ACTIVE:
+                raise TenantInactive
+            identity = request.state.identity = replace(identity, releases=True)
         return identity
 
 

@@ -17,7 +17,7 @@ from core.state.sessions import Session, SessionStore, SignedInBy
 
 COOKIE = "pgw_session"
 FORM_HEADER = "X-Form-Token"
-_SAFE_METHODS = ("GET", "HEAD")
+SAFE_METHODS = ("GET", "HEAD")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -73,7 +73,7 @@ class BrowserSessions:
 
     def check_origin(self, request: Request, session: Session) -> None:
         """Raise BrowserRefused for a request that changes something and does not come from a page of ours."""
-        if request.method in _SAFE_METHODS:
+        if request.method in SAFE_METHODS:
             return
         origin = urlsplit(request.headers.get("origin", "")).netloc
         same = origin and origin == request.headers.get("host")

@@ -153,7 +153,7 @@ log = logging.getLogger("privacy_gateway.streams")
 
 GRACE_S = 1.0
 Reason = GatewayError | HTTPException
-Refusal = Callable[[Any], Awaitable[HTTPException | None]]
+Refusal = Callable[[Any], Awaitable[Reason | None]]
 Result = TypeVar("Result")
 
 
@@ -280,13 +280,14 @@ class _Watch:
         if self._running is not None:
             self._running.cancel()
 
-    async def _reason(self) -> HTTPException | None:
-        """Why the request must end now. A rate that is exceeded ends answers only, not uploads."""
+    async def _reason(self) -> Reason | None:
+        """Why the request must end now. Only a key that has ended ends an upload, too."""
         exchange = self._exchange
         if not (exchange.is_receiving or exchange.is_answering):
             return None
         error = await self._streams.refusal(self._scope["state"].get("identity"))
-        return None if error is not None and error.status_code == 429 and not exchange.is_answering else error
+        ends_uploads = isinstance(error, HTTPException) and error.status_code == 401
+        return error if exchange.is_answering or ends_uploads else None
 
 
 def open_stream(request: Request) -> OpenStream:

@@ -58,6 +58,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.UpstreamTimeout, 504),
     (errors.UpstreamFailed, 502),
     (errors.TenantExists, 409),
+    (errors.TenantInactive, 403),
     (errors.IdempotencyConflict, 422),
     (errors.ReleaseInFlight, 409),
     (errors.ReleaseGone, 410),
@@ -72,7 +73,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.Started, 500),
 )
 # Codes that have another status than the class of their errors.
-STATUS_OF_CODE: Mapping[str, int] = {"host-refused": 421, "deadline-exceeded": 504}
+STATUS_OF_CODE: Mapping[str, int] = {"host-refused": 421, "deadline-exceeded": 504, "tenant-closed": 409}
 
 RETRY_AFTER_S: Mapping[int, str] = {503: "2", 429: "60"}
 

@@ -21,6 +21,7 @@ class TenantFacts(TypedDict):
     name: Annotated[str, doc("The name.")]
     mode: Annotated[str, doc("`tenant` for one account a unit, or `subject` for accounts of each subject.")]
     created_ms: Annotated[int, doc("When it was opened, in milliseconds since the epoch.")]
+    state: Annotated[str, doc("`active`, `suspended`, `closing` or `closed`.")]
 
 
 class TenantList(TypedDict):

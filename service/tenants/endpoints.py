@@ -4,28 +4,34 @@ stored.
 """
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import Field
 
 from core.accounting.events import Unit
 from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.records import TenantState
 from core.ledger.transitions import Ledger
+from core.state.alerts import AlertStore
 from core.state.keystore import LIFE_S_MAX, OVERLAP_S_MAX, KeyRole, KeyStore, NewKey
+from core.state.vault import Vault
 from gpu_workers.engine.protocol import GATEWAY
 from service.accounting.calculations import Calculations
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.domains.store import DomainStore
+from service.files.stored import StoredFiles
 from service.http.auth import BY_OPERATOR, OPERATOR, AdminCallerDep, Caller
 from service.http.body import JsonRoute
 from service.http.browser_sessions import BrowserSessions
 from service.http.strict import AtMost, PagingDep, Strict
-from service.parts import Part
+from service.jobs.runner import JobRunner
+from service.parts import Part, Parts
 from service.releases.answers import Account, AccountsPage, account_block, page_answer
-from service.tenants.answers import KeyFacts, KeyList, KeySecret, TenantKey, TenantList
-from service.tenants.service import TenantTerms, UnitLimit, key_block, open_tenant, set_limit
+from service.tenants.answers import KeyFacts, KeyList, KeySecret, TenantFacts, TenantKey, TenantList
+from service.tenants.closing import TenantClosing, change_state, wanted_state
+from service.tenants.service import TenantTerms, UnitLimit, key_block, open_tenant, set_limit, tenant_block
 
 operator_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
 tenant_router = APIRouter(route_class=JsonRoute, tags=["keys"])
@@ -134,6 +140,13 @@ class CurrentLimitBody(Strict):
     epsilon: float = Field(ge=0)
 
 
+class StateBody(Strict):
+    """Body of `PUT /admin/tenants/{tenant}/state`. `suspended`: its keys only read. `closed`: its data is removed."""
+
+    state: Literal["active", "suspended", "closed"]
+    reason: str = Field(min_length=1, max_length=200, description="Why, for the log of administrative actions.")
+
+
 class NewTenant(LimitBody):
     """Body of `POST /admin/tenants`: a limit for every unit, and other limits for single units.
 
@@ -180,8 +193,19 @@ async def create_tenant(
 
 @router.get("/tenants", summary="All tenants")
 async def list_tenants(ledger: Part[Ledger]) -> TenantList:
-    found = await ledger.tenants()
-    return {"tenants": [{"name": one.name, "mode": one.mode.value, "created_ms": one.created_ms} for one in found]}
+    return {"tenants": [tenant_block(each) for each in await ledger.tenants()]}
+
+
+@router.put("/tenants/{tenant}/state", summary="Suspend, resume or close a tenant")
+async def put_state(
+    tenant: str, body: StateBody, ledger: Part[Ledger], log: Part[AdminLog], closing: Part[TenantClosing]
+) -> TenantFacts:
+    """A closed tenant is not opened again. Its state is `closing` until its jobs have ended and its data is removed."""
+    found = await change_state(ledger, log, tenant, wanted_state(body.state), by=BY_OPERATOR, reason=body.reason)
+    if found.state is TenantState.CLOSING:
+        await closing.close(tenant)
+        found = await ledger.tenant(tenant)
+    return tenant_block(found)
 
 
 @router.get(
@@ -224,10 +248,25 @@ async def end_operator_sessions(sessions: Part[BrowserSessions], log: Part[Admin
     return Response(status_code=204)
 
 
+def _closing(parts: Parts) -> TenantClosing:
+    return TenantClosing(
+        parts[Ledger],
+        parts[KeyStore],
+        parts[BrowserSessions],
+        parts[JobRunner],
+        parts[StoredFiles],
+        parts[Vault],
+        parts[AlertStore],
+        parts[Settings].data_dir,
+    )
+
+
 CAPABILITY = Capability(
     name="tenants",
     routers=[tenant_router],
     operator_routers=[router, operator_router],
+    services={TenantClosing: _closing},
+    background=lambda parts: [parts[TenantClosing].close_regularly()],
     views=[
         View(20, "tenants", "Tenants", "Who may spend how much, and with which keys?", None),
         View(150, "keys", "Keys", "Who can use the gateway for this tenant?", KeyRole.ADMIN),

@@ -14,7 +14,7 @@ from core.accounting.events import PrivacyEvent, Unit
 from core.amounts import cost_nano, limit_femto, limit_nano
 from core.errors import InvalidInput
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.records import AccountState, Limit, Plan, plan_signature
+from core.ledger.records import AccountState, Limit, Plan, Tenant, plan_signature
 from core.ledger.transitions import Ledger
 from core.mechanisms.sentences.domain_pack import CodeNoise
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_event
@@ -24,7 +24,7 @@ from service.domains.store import DEFAULT_NAME, DomainStore
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
-    from service.tenants.answers import KeyFacts
+    from service.tenants.answers import KeyFacts, TenantFacts
 
 Number = float | int | str | Decimal
 
@@ -152,6 +152,16 @@ async def _event(plan: str, epsilon: Number, tenant: str, domains: DomainStore) 
         return sentence_event(mechanism, epsilon, code_noise)
     except ValueError:
         raise InvalidInput("a plan's epsilon is a positive number", field="plans") from None
+
+
+def tenant_block(tenant: Tenant) -> TenantFacts:
+    """A tenant as answers show it."""
+    return {
+        "name": tenant.name,
+        "mode": tenant.mode.value,
+        "created_ms": tenant.created_ms,
+        "state": tenant.state.value,
+    }
 
 
 def key_block(key: ApiKey) -> KeyFacts:

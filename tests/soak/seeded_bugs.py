@@ -37,7 +37,7 @@ class Bug(NamedTuple):
 TABLE = """
 # who may do what
 tenant_as_operator service/http/auth.py service/http
--        return None if key is None else Caller(key.tenant, key.key_id, key.roles)
+-        return None if key is None else Caller(key.tenant, key.key_id, key.roles, tenant_state=key.tenant_state)
 +        return None if key is None else Admin()
 revoked_key_keeps_its_streams service/http/auth.py service/http service/sanitize
          if not is_valid:

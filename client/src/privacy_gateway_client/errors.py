@@ -365,7 +365,7 @@ _CODES_OF: dict[type[Problem], str] = {
         no-unique-root idempotency-conflict unit-mismatch
     """,
     Unauthorized: "unauthorized",
-    Forbidden: "wrong-scope cross-site-request sign-on-failed",
+    Forbidden: "wrong-scope cross-site-request sign-on-failed tenant-suspended",
     RoleMissing: "role-missing",
     BudgetExhausted: "budget-exhausted",
     PlanMismatch: "plan-mismatch",
@@ -381,7 +381,7 @@ _CODES_OF: dict[type[Problem], str] = {
     """,
     ReleaseInFlight: "release-in-flight",
     JobNotSucceeded: "job-not-succeeded",
-    Problem: "tenant-exists blob-exists",
+    Problem: "tenant-exists tenant-closed blob-exists",
     ReleaseGone: "release-gone",
     TooLarge: "body-too-large headers-too-large too-costly",
     BadRow: "bad-corpus bad-row",

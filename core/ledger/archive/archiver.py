@@ -29,7 +29,7 @@ OBJECT_BYTES = 4 * 1024 * 1024  # before compression; each round writes the newe
 KEEP_ENTRIES = 200_000
 KEEP_SEALS = 1000  # each tenant is repeated within half of them (`Sealer`)
 _SEALS = 20  # a seal over thousands of tenants has megabytes
-_KEPT_FIELDS = (b"mode", b"operation", b"created_ms")
+_KEPT_FIELDS = (b"mode", b"operation", b"created_ms", b"state")
 
 
 @dataclass(frozen=True)

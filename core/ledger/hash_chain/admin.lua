@@ -1,5 +1,5 @@
--- Appends an entry to the log of administrative actions. The action on API keys, if there is one, is applied in the
--- same step. KEYS[1] is the log, a stream. API keys are outside its slot: the ledger runs on one Redis, never on a
+-- Appends an entry to the log of administrative actions. The action on API keys, or on the state of a tenant, is applied
+-- in the same step. KEYS[1] is the log, a stream. Both are outside its slot: the ledger runs on one Redis, never on a
 -- cluster.
 -- Without args.body the script returns the end of the log. With args.body it appends entry args.n if the log still ends
 -- with (args.after_n, args.after_mac).
@@ -24,7 +24,16 @@ if n ~= args.after_n or mac ~= args.after_mac then
   return answer({ outcome = "overtaken" })
 end
 
-local create, finish = args.create, args.finish
+local create, finish, state = args.create, args.finish, args.state
+if state then -- args.state.from contains the states in which the change is permitted
+  local found = redis.call("HMGET", state.key, "mode", "state")
+  if not found[1] then
+    return answer({ outcome = "unknown-tenant" })
+  end
+  if not string.find(state.from, found[2] or "active", 1, true) then
+    return answer({ outcome = "tenant-" .. (found[2] or "active") })
+  end
+end
 if create then
   local kept = 0
   for _, id in ipairs(redis.call("SMEMBERS", create.list)) do
@@ -46,6 +55,9 @@ if create then
   if create.keep_ms then
     redis.call("PEXPIRE", "api-key:" .. create.id, text(create.keep_ms))
   end
+end
+if state then
+  redis.call("HSET", state.key, "state", state.to)
 end
 if finish then
   redis.call("HSET", "api-key:" .. finish.id, finish.field, text(finish.at_ms))

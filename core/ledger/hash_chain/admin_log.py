@@ -26,8 +26,8 @@ BATCH = 100
 class AdminEntry:
     """One action. `by` is `operator`, `cli` or `key:ID`. `mac` and `body` are as stored, and `genuine` checks both.
 
-    An entry of an action on keys is written in one step with the action. Any other entry is written before its action,
-    which may then have failed.
+    An entry of an action on keys or on the state of a tenant is written in one step with the action. Any other entry is
+    written before its action, which may then have failed.
     """
 
     n: int
@@ -66,7 +66,7 @@ class AdminLog:
         details: Mapping[str, Any] | None = None,
         change: Mapping[str, Any] | None = None,
     ) -> str:
-        """Append an entry durably and apply `change` (`create`, `finish` of admin.lua) in the same step.
+        """Append an entry durably and apply `change` (`create`, `finish` or `state` of admin.lua) in the same step.
 
         Returns the outcome of the script: `logged`, or why it changed nothing.
         """

@@ -128,6 +128,28 @@ def test_a_limit_is_raised(served: WithAdminPort, browser: Browser) -> None:
     assert tenant.embed(epsilon=5).status_code == 200
 
 
+def test_a_tenant_is_suspended_resumed_and_closed(served: WithAdminPort, browser: Browser) -> None:
+    tenant = served.tenant()
+    with open_page(browser, served.admin_url) as page:
+        sign_in(page, served.admin_key, f"/dashboard/tenants?tenant={tenant.name}")
+
+        def change(action: str, state: str, *, questions: int = 1) -> None:
+            page.get_by_label("Reason, for the audit log").fill("as agreed")
+            page.get_by_role("button", name=action).click()
+            for _ in range(questions):
+                agree(page, action)
+            expect(page.get_by_text(f"The tenant is {state}.")).to_be_visible()
+
+        change("Suspend the tenant", "suspended")
+        assert tenant.embed().json()["code"] == "tenant-suspended"
+        change("Resume the tenant", "active")
+        assert tenant.embed().status_code == 200
+        page.get_by_role("button", name="Close the tenant").click()
+        expect(page.get_by_role("dialog")).to_have_count(0)  # without a reason
+        change("Close the tenant", "closed", questions=2)
+        assert tenant.http.get("/budget").status_code == 401
+
+
 def test_keys_of_a_tenant_are_created_and_revoked(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
     with open_page(browser, served.admin_url) as page:
         sign_in(page, served.admin_key, f"/dashboard/tenants?tenant={tenant.name}")

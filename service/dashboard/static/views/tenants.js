@@ -28,10 +28,11 @@ export async function show(main) {
   const choose = async (name) => {
     remember({ tenant: name });
     const changed = async () => {
+      await read();
       await choose(name);
-      await draw();
     };
-    detail.replaceChildren(...(await one(name, changed)));
+    const state = tenants.find((each) => each.name === name)?.state;
+    detail.replaceChildren(...(await one(name, state, changed)));
   };
   const read = async () => {
     ({ tenants } = await api("GET", "/admin/tenants"));
@@ -69,6 +70,7 @@ function tenantTable(rows, count, choose) {
     [
       { title: "Tenant", cell: (row) => el("button", { type: "button", class: "link", onclick: (event) => attempt(event.target, () => choose(row.name)) }, row.name), key: (row) => row.name },
       { title: "Protects", cell: (row) => (row.mode === "subject" ? "each subject" : "the tenant"), key: (row) => row.mode },
+      textColumn("State", (row) => row.state),
       timeColumn("Created", (row) => row.created_ms),
       ...units.map((unit) => (numberColumn(unit, (row) => left(row, unit)))),
     ],
@@ -76,7 +78,7 @@ function tenantTable(rows, count, choose) {
   );
 }
 
-async function one(name, changed) {
+async function one(name, state, changed) {
   const accounts = await pages(`${path(name)}/budgets`, "accounts", ACCOUNTS_MAX);
   const panel = keyPanel(`${path(name)}/keys`, name);
   await panel.read();
@@ -88,7 +90,39 @@ async function one(name, changed) {
     panel.place,
     el("h2", {}, "Sessions"),
     sessionPart(name),
+    el("h2", {}, "Suspend or close"),
+    el("p", {}, `The tenant is ${state}. `, STATES[state]),
+    ...statePart(name, state, changed),
   ];
+}
+
+const STATES = {
+  active: "Suspended, its keys only read: nothing is released. Closed, its keys end and its data is removed for good; its journal stays.",
+  suspended: "Its keys read budgets, the journal and results of jobs. Nothing is released.",
+  closing: "Its keys have ended. Its data is removed when its jobs have ended.",
+  closed: "Its keys have ended and its data was removed. Its journal and accounts stay.",
+};
+
+// Closing cannot be undone, so it is asked for once more.
+function statePart(name, state, changed) {
+  if (!["active", "suspended"].includes(state)) return [];
+  const reason = el("input", { id: "state-reason", required: true, maxlength: 200, autocomplete: "off" });
+  const change = (title, to, questions) =>
+    action(title, async () => {
+      if (!reason.reportValidity()) return;
+      for (const question of questions) if (!(await confirmed(question, title))) return;
+      await api("PUT", `${path(name)}/state`, { state: to, reason: reason.value });
+      await changed();
+    }, { class: to === "active" ? null : "danger" });
+  const other =
+    state === "active"
+      ? change("Suspend the tenant", "suspended", [`Suspend ${name}? Its keys then only read.`])
+      : change("Resume the tenant", "active", [`Let ${name} release again?`]);
+  const close = change("Close the tenant", "closed", [
+    `Close ${name}? Its keys end, its jobs are cancelled, and its files, recognisers, alerts and vault are removed.`,
+    `${name} cannot be opened again. Close it for good?`,
+  ]);
+  return [rowForm(() => {}, field("Reason, for the audit log", reason), other, close)];
 }
 
 function sessionPart(name) {
