@@ -1,7 +1,8 @@
 """API keys. Redis stores an HMAC of each key, never the key itself, so a copy of the data authenticates nobody.
 
-The HMAC also covers the terms of the key: tenant, roles, expiry and label. An attacker who controls only Redis cannot
-extend them. Two later changes are not covered, the revocation and the earlier end that a rotation sets.
+The HMAC also covers the terms of the key: tenant, roles, expiry, label, purpose and recipient. An attacker who controls
+only Redis cannot extend them. Two later changes are not covered, the revocation and the earlier end that a rotation
+sets.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -32,7 +33,8 @@ OVERLAP_S_MAX = 90 * 24 * 3600
 _TENANTS_MAX = 4096
 _DUMMY_ID = "0" * 16
 _DUMMY_SECRET = "0" * 32
-_LABEL = re.compile(r"[A-Za-z0-9 ._:@/+-]{0,64}")
+WORDS = ("label", "purpose", "recipient")  # what people call a key, what its releases are for, who receives them
+_WORDS = re.compile(r"[A-Za-z0-9 ._:@/+-]{0,64}")
 _FIELDS = ("mac", "tenant", "created_ms", "revoked_ms", "terms", "ends_ms", "last_used_ms")
 
 
@@ -53,6 +55,7 @@ DEFAULT_ROLES = frozenset({KeyRole.RELEASE, KeyRole.READ, KeyRole.JOBS})
 class ApiKey:
     """The stored facts about a key. The key itself is shown once, at creation.
 
+    `purpose` and `recipient` say what its releases are for and who receives them, in the words of whoever created it.
     `expires_ms` includes the end that a rotation has set. `last_used_ms` is at most about a minute late.
     `tenant_state` is read when the key authenticates.
     """
@@ -64,6 +67,8 @@ class ApiKey:
     roles: frozenset[KeyRole] = DEFAULT_ROLES
     expires_ms: int | None = None
     label: str = ""
+    purpose: str = ""
+    recipient: str = ""
     last_used_ms: int | None = None
     tenant_state: TenantState = TenantState.ACTIVE
 
@@ -113,23 +118,23 @@ class KeyStore:
         by: str,
         roles: Iterable[KeyRole] = DEFAULT_ROLES,
         expires_s: float | None = None,
-        label: str = "",
+        **words: str,
     ) -> NewKey:
         """Create a key of the tenant. It cannot be read again.
 
-        Raises UnknownTenant, TenantLimitReached, InvalidInput for no roles, an invalid label or lifetime,
-        TenantInactive for a tenant that is closed.
+        `words`: `label`, `purpose` and `recipient`. Raises UnknownTenant, TenantLimitReached, InvalidInput for no
+        roles, invalid words or an invalid lifetime, TenantInactive for a tenant that is closed.
         """
         if (await self._reader.tenant(tenant)).state.ended:
             raise TenantInactive(code="tenant-closed")
         return await self._create(
-            tenant, by=by, action="key.create", roles=frozenset(roles), expires_s=expires_s, label=label
+            tenant, by=by, action="key.create", roles=frozenset(roles), expires_s=expires_s, words=words
         )
 
     async def rotate(
         self, tenant: str, key_id: str, *, by: str, overlap_s: float, expires_s: float | None = None
     ) -> NewKey:
-        """Create a key with the roles and the label of `key_id`. That key ends after `overlap_s`, or earlier.
+        """Create a key with the roles and the words of `key_id`. That key ends after `overlap_s`, or earlier.
 
         Without `expires_s` the new key lives as long as the old one was meant to at its creation. Raises UnknownKey,
         TenantLimitReached, InvalidInput for a key that has ended or for an invalid time.
@@ -151,7 +156,7 @@ class KeyStore:
             action="key.rotate",
             roles=old.roles,
             expires_s=expires_s,
-            label=old.label,
+            words={name: getattr(old, name) for name in WORDS},
             details={"replaces": key_id, "ends_ms": end},
             finish=_finish(key_id, "ends_ms", end, keep_ms=end - now + RECORD_KEPT_MS),
         )
@@ -227,6 +232,16 @@ class KeyStore:
                 continue  # its record has expired
         return tuple(sorted(keys, key=lambda key: (key.created_ms, key.key_id)))
 
+    async def named(self, tenant: str, key_ids: Iterable[str]) -> dict[str, ApiKey]:
+        """Return the keys of the tenant among these ids whose records are still kept, by their ids."""
+        wanted = sorted(set(key_ids))
+        records = await self._reads.many([_record_command(key_id) for key_id in wanted]) if wanted else []
+        found = (
+            _facts(key_id, dict(zip(_FIELDS, values, strict=True)))
+            for key_id, values in zip(wanted, records, strict=True)
+        )
+        return {key.key_id: key for key in found if key is not None and key.tenant == tenant}
+
     async def _create(
         self,
         tenant: str,
@@ -235,20 +250,22 @@ class KeyStore:
         action: str,
         roles: frozenset[KeyRole],
         expires_s: float | None,
-        label: str,
+        words: Mapping[str, str],
         details: dict[str, Any] | None = None,
         finish: dict[str, Any] | None = None,
     ) -> NewKey:
         if not roles:
             raise InvalidInput("A key has at least one role.", field="roles")
-        if not _LABEL.fullmatch(label):
-            raise InvalidInput("A label is up to 64 of A-Z, a-z, 0-9, blank and ._:@/+-", field="label")
+        for name, text in words.items():
+            if not _WORDS.fullmatch(text):
+                raise InvalidInput(f"A {name} is up to 64 of A-Z, a-z, 0-9, blank and ._:@/+-", field=name)
+        stated = {name: text for name in WORDS if (text := words.get(name, "")) or name == "label"}
         if expires_s is not None and not 1 <= expires_s <= LIFE_S_MAX:
             raise InvalidInput(f"expires_s is between 1 and {LIFE_S_MAX}", field="expires_s")
         key_id, secret = secrets.token_hex(8), secrets.token_hex(16)
         created = self._now_ms()
         expires = None if expires_s is None else created + int(expires_s * 1000)
-        terms = orjson.dumps({"tenant": tenant, "roles": sorted(roles), "expires_ms": expires, "label": label})
+        terms = orjson.dumps({"tenant": tenant, "roles": sorted(roles), "expires_ms": expires, **stated})
         fields: list[str | int] = ["mac", self._mac(key_id, secret, terms), "tenant", tenant]
         fields += ["created_ms", str(created), "terms", terms.decode()]
         create: dict[str, Any] = {
@@ -263,12 +280,12 @@ class KeyStore:
             by=by,
             action=action,
             target=f"{tenant}/{key_id}",
-            details={"roles": sorted(roles), "expires_ms": expires, "label": label, **(details or {})},
+            details={"roles": sorted(roles), "expires_ms": expires, **stated, **(details or {})},
             change={"create": create} if finish is None else {"create": create, "finish": finish},
         )
         if outcome == "too-many-keys":
             raise TenantLimitReached(limit="keys_per_tenant_max")
-        facts = ApiKey(key_id, tenant, created, None, roles, expires, label)
+        facts = ApiKey(key_id, tenant, created, None, roles, expires, **stated)
         return NewKey(f"pgw_{key_id}_{secret}", facts)
 
     async def _find(self, tenant: str, key_id: str) -> ApiKey:
@@ -336,7 +353,7 @@ def _facts(key_id: str, record: dict[str, bytes | None]) -> ApiKey | None:
         revoked_ms=_integer(record["revoked_ms"]),
         roles=frozenset(map(KeyRole, terms["roles"])),
         expires_ms=min(ends) if ends else None,
-        label=terms["label"],
+        **{name: terms.get(name, "") for name in WORDS},
         last_used_ms=_integer(record["last_used_ms"]),
     )
 

@@ -19,6 +19,7 @@ from core.ledger.hash_chain.export import decimal_text
 from core.ledger.reader import JournalFilter
 from core.ledger.records import EntryAmount, JournalEntry, JournalPage
 from core.ledger.transitions import Ledger
+from core.state.keystore import ApiKey, KeyStore
 from gpu_workers.engine.fairness import Turns
 from service.admission import LedgerReads
 from service.config.settings import Settings
@@ -40,7 +41,7 @@ _CSV = "text/csv; charset=utf-8"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 COLUMNS = (
     "seq", "at_ms", "at", "transition", "account", "epsilon", "delta", "releases", "mechanism", "reason", "route",
-    "key_id", "release_id", "seal", "sha256",
+    "key_id", "release_id", "seal", "sha256", "key_label", "purpose", "recipient",
 )  # fmt: skip
 
 
@@ -83,7 +84,21 @@ class ExportParameters(JournalParameters):
     format: Literal["jsonl", "csv"] = "jsonl"
 
 
-class JournalLine(TypedDict):
+class KeyWords(TypedDict):
+    """What the creator of a key said of it; null for an empty one, and 30 days after the key has ended."""
+
+    key_label: Annotated[str | None, doc("The name of the API key.")]
+    purpose: Annotated[str | None, doc("What the releases of the key are for.")]
+    recipient: Annotated[str | None, doc("Who receives the releases of the key.")]
+
+
+def words_of(key: ApiKey | None) -> KeyWords:
+    if key is None:
+        return {"key_label": None, "purpose": None, "recipient": None}
+    return {"key_label": key.label or None, "purpose": key.purpose or None, "recipient": key.recipient or None}
+
+
+class JournalLine(KeyWords):
     """An entry of the journal, as far as it concerns one account."""
 
     seq: Annotated[int, doc("Its number in the tenant's journal, from 1.")]
@@ -99,7 +114,7 @@ class JournalLine(TypedDict):
     sha256: Annotated[str | None, doc("The digest of the entry in the chain of its journal; null if it is not known.")]
 
 
-class ExportedLine(TypedDict):
+class ExportedLine(KeyWords):
     """A line of an export."""
 
     seq: Annotated[int, doc("The number of the entry in the tenant's journal, from 1.")]
@@ -136,6 +151,7 @@ async def get_journal(
     account: str,
     caller: ReadCallerDep,
     ledger: Part[Ledger],
+    keys: Part[KeyStore],
     reads: Part[LedgerReads],
     query: Annotated[PageParameters, Query()],
 ) -> Response:
@@ -155,11 +171,15 @@ async def get_journal(
             rows_max=_ROWS_MAX,
         )
         seals = await ledger.seals_of(caller.tenant, [entry.seq for entry in page.entries])
-        text = await asyncio.to_thread(_page_text, account, page, seals)
+        text = await asyncio.to_thread(_page_text, account, page, seals, await _named(keys, caller.tenant, page))
     return Response(text, media_type="application/json")
 
 
-def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None]) -> bytes:
+async def _named(keys: KeyStore, tenant: str, page: JournalPage) -> dict[str, ApiKey]:
+    return await keys.named(tenant, (entry.key_id for entry in page.entries if entry.key_id))
+
+
+def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None], named: Mapping[str, ApiKey]) -> bytes:
     entries: list[JournalLine] = [
         {
             "seq": entry.seq,
@@ -173,6 +193,7 @@ def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None])
             "amount": amount(line.amount),
             "seal": seals[entry.seq],
             "sha256": entry.sha256,
+            **words_of(named.get(entry.key_id or "")),
         }
         for entry in page.entries
         for line in _lines(entry, account)
@@ -191,6 +212,7 @@ async def export_journal(
     account: str,
     caller: ReadCallerDep,
     ledger: Part[Ledger],
+    keys: Part[KeyStore],
     settings: Part[Settings],
     reads: Part[LedgerReads],
     open_: OpenStreamDep,
@@ -200,7 +222,7 @@ async def export_journal(
     _check_subject(account, query)
     query.filter()
     await ledger.account(caller.tenant, account)  # before the answer begins
-    rows = _written(caller.tenant, account, query, ledger, reads, open_)
+    rows = _written(caller.tenant, account, query, ledger, keys, reads, open_)
     media_type = _CSV if query.format == "csv" else MEDIA_TYPE
     answer = LineStream(rows, idle_s=settings.stream_idle_s, media_type=media_type)
     answer.headers["Content-Disposition"] = f'attachment; filename="journal.{query.format}"'
@@ -217,7 +239,13 @@ def _lines(entry: JournalEntry, account: str) -> list[EntryAmount]:
 
 
 async def _written(
-    tenant: str, account: str, query: ExportParameters, ledger: Ledger, turns: Turns, stream: OpenStream
+    tenant: str,
+    account: str,
+    query: ExportParameters,
+    ledger: Ledger,
+    keys: KeyStore,
+    turns: Turns,
+    stream: OpenStream,
 ) -> AsyncGenerator[bytes, None]:
     """The entries, some at a time. Parts are made one after the other, in the turns of their owners.
 
@@ -243,18 +271,23 @@ async def _written(
                 rows_max=_ROWS_MAX,
             )
             seals = await ledger.seals_of(tenant, [entry.seq for entry in page.entries])
-            rows = await asyncio.to_thread(_written_rows, account, page, seals, query.format)
+            named = await _named(keys, tenant, page)
+            rows = await asyncio.to_thread(_written_rows, account, page, seals, named, query.format)
         if rows:
             yield rows
         cursor = page.next_cursor
 
 
-def _written_rows(account: str, page: JournalPage, seals: Mapping[int, int | None], form: str) -> bytes:
-    rows = [_row(entry, line, seals) for entry in page.entries for line in _lines(entry, account)]
+def _written_rows(
+    account: str, page: JournalPage, seals: Mapping[int, int | None], named: Mapping[str, ApiKey], form: str
+) -> bytes:
+    rows = [_row(entry, line, seals, named) for entry in page.entries for line in _lines(entry, account)]
     return _csv_rows(rows) if form == "csv" else _json_lines(rows)
 
 
-def _row(entry: JournalEntry, line: EntryAmount, seals: Mapping[int, int | None]) -> ExportedLine:
+def _row(
+    entry: JournalEntry, line: EntryAmount, seals: Mapping[int, int | None], named: Mapping[str, ApiKey]
+) -> ExportedLine:
     """One line of an export. Amounts are exact decimals; None for a limit that the account does not have."""
     return {
         "seq": entry.seq,
@@ -272,6 +305,7 @@ def _row(entry: JournalEntry, line: EntryAmount, seals: Mapping[int, int | None]
         "release_id": entry.release_id,
         "seal": seals[entry.seq],
         "sha256": entry.sha256,
+        **words_of(named.get(entry.key_id or "")),
     }
 
 

@@ -32,8 +32,10 @@ from core.reports.series import (
     Totals,
     series_name,
 )
+from core.state.keystore import KeyStore
 from service.admission import LedgerReads
 from service.budget.forecasting import ROWS_MAX
+from service.budget.journal import words_of
 from service.config.settings import Settings
 from service.http.answers import BudgetAmount, doc
 from service.http.auth import ReadCallerDep
@@ -82,6 +84,9 @@ class SpendingRow(TypedDict):
     route: NotRequired[Annotated[str | None, doc("The route; null if it is not known.")]]
     key: NotRequired[Annotated[str | None, doc("The id of the API key; null if it is not known.")]]
     subject: NotRequired[Annotated[str | None, doc("The account of the subject.")]]
+    key_label: NotRequired[Annotated[str | None, doc("The name of the API key; null for none.")]]
+    purpose: NotRequired[Annotated[str | None, doc("What the releases of the key are for; null for none.")]]
+    recipient: NotRequired[Annotated[str | None, doc("Who receives the releases of the key; null for none.")]]
     total: Annotated[Spending, doc("Its sum since the beginning, or in the range for a subject's account.")]
     buckets: Annotated[list[SpendingBucket], doc("The buckets of the range that are not empty.")]
     complete: NotRequired[Annotated[bool, doc("Whether every entry of the range was read; of subjects.")]]
@@ -125,6 +130,7 @@ async def get_spending(
     ranks: Part[SubjectRanks],
     series: Part[LedgerSeries],
     spending: Part[SpendingTotals],
+    keys: Part[KeyStore],
     settings: Part[Settings],
     reads: Part[LedgerReads],
     query: Annotated[SpendingParameters, Query()],
@@ -148,6 +154,9 @@ async def get_spending(
         else:
             source: JournalFold = series if query.by == "mechanism" else spending
             found = await _by_series(caller.tenant, source, _label(query.by, state), within, query, limit)
+        if query.by == "key":
+            named = await keys.named(caller.tenant, (row["key"] for row in found["rows"] if row["key"]))
+            found["rows"] = [row | words_of(named.get(row["key"])) for row in found["rows"]]
         block = {
             "account": account,
             "by": query.by,

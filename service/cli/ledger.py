@@ -41,6 +41,8 @@ def key_create(
     ] = None,
     expires_s: Expires = None,
     label: Annotated[str, typer.Option(help="A name for the key, shown by `key list`.")] = "",
+    purpose: Annotated[str, typer.Option(help="What its releases are for.")] = "",
+    recipient: Annotated[str, typer.Option(help="Who receives its releases.")] = "",
     key_file: KeyFile = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -52,9 +54,8 @@ def key_create(
     if unknown:
         raise typer.BadParameter(f"the roles are {', '.join(KeyRole)}")
     roles = frozenset(map(KeyRole, role)) if role else DEFAULT_ROLES
-    new = _with_keys(
-        data_dir, lambda keys: keys.create(tenant, by=BY_CLI, roles=roles, expires_s=expires_s, label=label)
-    )
+    words = {"label": label, "purpose": purpose, "recipient": recipient}
+    new = _with_keys(data_dir, lambda keys: keys.create(tenant, by=BY_CLI, roles=roles, expires_s=expires_s, **words))
     show_key(tenant, new.key, key_file, as_json)
 
 

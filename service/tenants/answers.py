@@ -36,6 +36,8 @@ class KeyFacts(TypedDict):
     key_id: Annotated[str, doc("The id, which the journal and the log of the operator show.")]
     tenant: Annotated[str, doc("The tenant whose key it is.")]
     label: Annotated[str, doc("The name that its creator gave.")]
+    purpose: Annotated[str, doc("What its releases are for, as its creator says.")]
+    recipient: Annotated[str, doc("Who receives its releases, as its creator says.")]
     roles: Annotated[list[str], doc("What it may do: of `admin`, `jobs`, `read` and `release`, sorted.")]
     created_ms: Annotated[int, doc("When it was made, in milliseconds since the epoch.")]
     expires_ms: Annotated[int | None, doc("When it ends by itself; null for never.")]

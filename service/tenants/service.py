@@ -170,6 +170,8 @@ def key_block(key: ApiKey) -> KeyFacts:
         "key_id": key.key_id,
         "tenant": key.tenant,
         "label": key.label,
+        "purpose": key.purpose,
+        "recipient": key.recipient,
         "roles": sorted(key.roles),
         "created_ms": key.created_ms,
         "expires_ms": key.expires_ms,

@@ -1,11 +1,15 @@
 """Keys over HTTP: roles, rotation, a tenant that manages its own keys, the key that replaces the admin key."""
 
+import csv
+import io
 import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from alert_kit import until
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
+from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
 from core.state.keystore import KeyRole
@@ -117,6 +121,29 @@ def test_a_tenant_manages_its_own_keys_and_no_others(keyed: Gateway) -> None:
     assert own.post(f"/keys/{foreign}/rotate", json={"overlap_s": 0}).json()["code"] == "unknown-key"
     assert own.get(f"/admin/tenants/{tenant.name}/budgets").json()["code"] == "wrong-scope"
     assert other.embed().status_code == 200
+
+
+def test_the_words_of_a_key_are_where_its_releases_are(keyed: Gateway) -> None:
+    tenant = keyed.tenant()
+    words = {"label": "nightly", "purpose": "search index", "recipient": "Team A"}
+    own = keyed.with_key(tenant, "admin", "read").http
+    made = own.post("/keys", json=words).json()
+    again = own.post(f"/keys/{made['key_id']}/rotate", json={"overlap_s": 60}).json()
+    assert {name: again[name] for name in words} == words
+    assert Tenant(tenant.name, again["key"], keyed.client(again["key"])).embed().status_code == 200
+
+    expected = {"key_label": "nightly", "purpose": "search index", "recipient": "Team A"}
+    account = f"/budget/{tenant.name}/sentence"
+    entry = own.get(f"{account}/journal?transition=commit").json()["entries"][0]
+    [line] = csv.DictReader(io.StringIO(own.get(f"{account}/journal/export?format=csv&transition=commit").text))
+    rows = until(lambda: own.get(f"{account}/spending?by=key").json()["rows"])
+    for found in (entry, line, rows[0]):
+        assert {name: found[name] for name in expected} == expected
+    opened = own.get(f"{account}/journal?transition=open").json()["entries"][0]
+    assert {opened[name] for name in expected} == {None}
+    log = keyed.admin.get("/admin/audit?limit=1000").json()["entries"]
+    logged = next(entry["details"] for entry in log if entry["target"].endswith(again["key_id"]))
+    assert logged.items() >= words.items()
 
 
 def test_keys_above_the_limit_are_refused(keyed: Gateway) -> None:

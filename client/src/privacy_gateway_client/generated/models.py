@@ -102,6 +102,10 @@ class KeyFacts(Answer):
     """The tenant whose key it is."""
     label: str
     """The name that its creator gave."""
+    purpose: str
+    """What its releases are for, as its creator says."""
+    recipient: str
+    """Who receives its releases, as its creator says."""
     roles: list[str]
     """What it may do: of `admin`, `jobs`, `read` and `release`, sorted."""
     created_ms: int
@@ -123,6 +127,10 @@ class KeySecret(Answer):
     """The tenant whose key it is."""
     label: str
     """The name that its creator gave."""
+    purpose: str
+    """What its releases are for, as its creator says."""
+    recipient: str
+    """Who receives its releases, as its creator says."""
     roles: list[str]
     """What it may do: of `admin`, `jobs`, `read` and `release`, sorted."""
     created_ms: int

@@ -109,12 +109,18 @@ function shown(account, entries, order, isCut) {
       { title: "Mechanism", cell: (row) => [row.mechanism || "–", row.route ? el("div", { class: "hint mono" }, `/${row.route}`) : null], key: (row) => row.mechanism },
       numberColumn("Epsilon", (row) => row.amount.epsilon),
       numberColumn("Delta", (row) => row.amount.delta),
-      { title: "Key", cell: (row) => identifier(row.key_id), key: (row) => row.key_id },
+      { title: "Key", cell: keyOf, key: (row) => row.key_label || row.key_id },
       { title: "Release", cell: (row) => identifier(row.release_id) },
       { title: "In the hash chain", cell: place },
     ],
     entries,
   );
+}
+
+/** The key by its label, with what its releases are for and who receives them. */
+function keyOf(row) {
+  const words = [row.purpose, row.recipient && `for ${row.recipient}`].filter(Boolean).join(", ");
+  return [row.key_label ? el("div", {}, row.key_label) : null, identifier(row.key_id), words ? el("div", { class: "hint" }, words) : null];
 }
 
 /** The seal that covers an entry, and the entry's own digest in it. */

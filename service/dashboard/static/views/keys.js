@@ -1,6 +1,6 @@
 // The keys of a tenant: a list, and forms that create, rotate and revoke. Each change is asked for twice.
 import { api, attempt } from "../api.js";
-import { checks, confirmed, el, field, rowForm, select, table, time, timeColumn } from "../elements.js";
+import { checks, confirmed, el, field, rowForm, select, table, textColumn, time, timeColumn } from "../elements.js";
 import { copyButton, numberField, typed } from "../parts.js";
 
 const ROLES = ["release", "read", "jobs", "admin"];
@@ -61,6 +61,8 @@ export function keyPanel(path, tenant) {
 
 function createForm(path, tenant, change) {
   const label = el("input", { name: "label", maxlength: 64, autocomplete: "off" });
+  const purpose = el("input", { name: "purpose", maxlength: 64, autocomplete: "off" });
+  const recipient = el("input", { name: "recipient", maxlength: 64, autocomplete: "off" });
   const days = numberField("days", "", { placeholder: "never", size: 6 });
   const boxes = ROLES.map((role) => el("input", { type: "checkbox", id: `role-${role}`, value: role, checked: USUAL.includes(role) }));
   const create = el("button", { type: "submit" }, "Create");
@@ -70,7 +72,7 @@ function createForm(path, tenant, change) {
     const question = `Create a key of ${tenant} with the roles ${roles.join(", ") || "none"}? It ${life}.`;
     return change(create, question, "Create the key", () => {
       const count = typed(days);
-      const body = { label: label.value, roles };
+      const body = { label: label.value, purpose: purpose.value, recipient: recipient.value, roles };
       if (count !== null) body.expires_s = Math.round(count * DAY_S);
       return api("POST", path, body);
     });
@@ -78,6 +80,8 @@ function createForm(path, tenant, change) {
   return rowForm(
     submit,
     field("Label", label),
+    field("Purpose", purpose),
+    field("Recipient", recipient),
     checks("Roles", boxes),
     field("Expires after days", days),
     create,
@@ -105,6 +109,8 @@ function keyTable(tenant, keys, rotate, revoke) {
     `Keys of ${tenant}`,
     [
       { title: "Label", cell: (key) => key.label || "–", key: (key) => key.label },
+      textColumn("Purpose", (key) => key.purpose || "–"),
+      textColumn("Recipient", (key) => key.recipient || "–"),
       { title: "Key", cell: (key) => el("code", { class: "name" }, key.key_id), key: (key) => key.key_id },
       { title: "Roles", cell: (key) => key.roles.join(", "), key: (key) => key.roles.join() },
       { title: "State", cell: (key) => state(key), key: (key) => state(key) },

@@ -2,7 +2,7 @@
 import { accountChoice } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
 import { COLOURS, stacked } from "../chart.js";
-import { el, exact, field, numberColumn, rowForm, select, table, time, timeColumn } from "../elements.js";
+import { el, exact, field, identifier, numberColumn, rowForm, select, table, textColumn, time, timeColumn } from "../elements.js";
 import { given, paged } from "../parts.js";
 
 const BY = [["mechanism", "Mechanism"], ["subject", "Subject"], ["route", "Route"], ["key", "API key"]];
@@ -63,7 +63,7 @@ function chosen(name, options) {
 function named(row, by) {
   const value = row[by];
   const sum = (member) => exact(row.buckets.reduce((total, each) => total + each[member], 0));
-  const name = value === null ? "not recorded" : by === "subject" ? value.split("/").pop() : by === "route" ? `/${value}` : value;
+  const name = value === null ? "not recorded" : by === "subject" ? value.split("/").pop() : by === "route" ? `/${value}` : row.key_label || value;
   return { ...row, name, range: { epsilon: sum("epsilon"), releases: sum("releases") } };
 }
 
@@ -109,6 +109,7 @@ function byRow(account, rows, title, by) {
     `Epsilon of ${account.account} by ${lower(title)}`,
     [
       { title, cell: (row) => label(row, by), key: (row) => row.name },
+      ...(by === "key" ? [textColumn("Purpose", (row) => row.purpose || "–"), textColumn("Recipient", (row) => row.recipient || "–")] : []),
       numberColumn("In this time", (row) => row.range.epsilon),
       numberColumn("Releases in this time", (row) => row.range.releases),
       numberColumn(account.subject_hash ? "Of these" : "In all", (row) => row.total.epsilon),
@@ -123,6 +124,7 @@ function label(row, by) {
     const href = `/dashboard/journal?account=${encodeURIComponent(row.subject)}`;
     return el("a", { href, title: row.subject }, el("code", {}, row.name));
   }
+  if (by === "key" && row.key_label) return [row.key_label, el("div", { class: "hint" }, identifier(row.key))];
   return by === "mechanism" ? row.name : el("code", {}, row.name);
 }
 
