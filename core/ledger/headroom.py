@@ -13,7 +13,8 @@ was set before the first release and never raised, the releases are (current eps
 those of a filter with the account's orders and shares of delta.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Unit
@@ -22,7 +23,7 @@ from core.accounting.filters import Division, filter_arms
 from core.amounts import BASIC, GAUSSIAN, RENYI, SQUARES
 from core.errors import InvalidInput
 from core.ledger import counters
-from core.ledger.records import AccountState, Debits
+from core.ledger.records import AccountState, Debits, EntryAmount, JournalEntry
 
 PLAN = "plan"
 PLAN_MISMATCH = "plan-mismatch"
@@ -80,6 +81,61 @@ class AccountHeadroom:
     units: frozenset[Unit]
     headroom: Headroom
     new_subject: Headroom | None
+
+
+@dataclass(frozen=True)
+class UsedRelease:
+    """A kind of release that was really made: `releases` of it, the latest at `last_ms`, and how many more fit.
+
+    `cost` is that of one release in the account that was asked for.
+    """
+
+    mechanism: str
+    cost: counters.Vector
+    releases: int
+    last_ms: int
+    headroom: Headroom
+
+
+_Kind = tuple[str, tuple[tuple[str, counters.Vector], ...]]  # mechanism, and the cost in each account
+
+
+def used_releases(found: DebitedAccounts, entries: Iterable[JournalEntry]) -> list[UsedRelease]:
+    """Group commits of an account, the newest first, by what one release cost. The most frequent kind is first.
+
+    The headroom of a kind is exact: it repeats the amounts that the ledger has debited. An entry whose releases had
+    several costs is left out.
+    """
+    states = {one.account: one for one in (*found.own.values(), *(found.subject or {}).values())}
+    counts: Counter[_Kind] = Counter()
+    last_ms: dict[_Kind, int] = {}
+    for entry in entries:
+        lines = [line for line in entry.all_amounts if line.account in states]
+        costs = [(line.account, cost) for line in lines if (cost := _each(line)) is not None]
+        if entry.mechanism is None or len(costs) < len(lines):
+            continue
+        kind = (entry.mechanism, tuple(costs))
+        counts[kind] += max(line.vector[counters.COUNT] for line in lines if line.account == found.account.account)
+        last_ms.setdefault(kind, entry.at_ms)
+    return [
+        UsedRelease(
+            mechanism,
+            dict(costs)[found.account.account],
+            releases,
+            last_ms[mechanism, costs],
+            # a plan has admitted such a release before
+            Headroom(tuple(fit(states[name], cost, [states[name].plan_signature]) for name, cost in costs)),
+        )
+        for (mechanism, costs), releases in counts.most_common()
+    ]
+
+
+def _each(line: EntryAmount) -> counters.Vector | None:
+    """Return the cost of one of the releases of a line; None if they differ."""
+    count = line.vector[counters.COUNT]
+    if not count or any(value % count for value in line.vector):
+        return None
+    return tuple(value // count for value in line.vector)
 
 
 def headroom(debits: Debits, groups: Sequence[Mapping[Unit, AccountState]]) -> Headroom:

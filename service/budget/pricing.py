@@ -18,10 +18,13 @@ from fastapi import APIRouter, Query
 from pydantic import Discriminator, Tag
 from typing_extensions import TypedDict
 
-from core.amounts import epsilon_of
+from core.amounts import delta_of, epsilon_of
 from core.errors import GatewayError
-from core.ledger.headroom import AccountHeadroom, Fit, Headroom
+from core.ledger import counters
+from core.ledger.headroom import AccountHeadroom, Fit, Headroom, UsedRelease, used_releases
+from core.ledger.reader import JournalFilter
 from core.ledger.transitions import Ledger
+from service.admission import LedgerReads
 from service.capability import Estimated, PresetPricing
 from service.config.settings import Settings
 from service.http.answers import BudgetAmount, doc
@@ -33,6 +36,11 @@ from service.jobs.kind import JobKind
 from service.parts import Part, Parts
 from service.releases.answers import Privacy
 from service.releases.request import Price, check_epsilon
+
+USED_REQUESTS = 200  # the last ones, of which the headroom says how many more fit
+_USED_MAX = 5  # kinds of releases
+_ROWS_MAX = 10_000  # charges read: the entry of one batch may have thousands
+_COMMITS = JournalFilter(transition="commit")
 
 
 @dataclass(frozen=True)
@@ -164,16 +172,29 @@ class SubjectFit(TypedDict):
     fits: Annotated[int, doc("How many.")]
 
 
-class RequestHeadroom(RequestNames):
+class _Fits(TypedDict):
+    fits: Annotated[int, doc("How many more, exact if nothing else is reserved.")]
+    binding: Annotated[BindingArm, doc("The account that refuses first.")]
+    accounts: Annotated[list[AccountFit], doc("The accounts that pay, each by itself.")]
+
+
+class RequestHeadroom(RequestNames, _Fits):
     """How many more requests of one kind fit."""
 
     mechanism: Annotated[str, doc("The mechanism.")]
     epsilon: Annotated[float, doc("The epsilon of one document, text or vector.")]
     unit: Annotated[str, doc("The unit of the release.")]
-    fits: Annotated[int, doc("How many, exact if nothing else is reserved.")]
-    binding: Annotated[BindingArm, doc("The account that refuses first.")]
-    accounts: Annotated[list[AccountFit], doc("The accounts that pay, each by itself.")]
     new_subject: NotRequired[Annotated[SubjectFit, doc("For a new subject, where subjects have their own budgets.")]]
+
+
+class UsedHeadroom(_Fits):
+    """A kind of release that was really made, and how many more of it fit."""
+
+    mechanism: Annotated[str, doc("The mechanism.")]
+    epsilon: Annotated[float | None, doc("What one release cost the account; null for one without an epsilon.")]
+    delta: Annotated[float, doc("Its delta.")]
+    releases: Annotated[int, doc("How many of the last releases were of this kind.")]
+    last_ms: Annotated[int, doc("When the latest was committed, in milliseconds since the epoch.")]
 
 
 class UnpricedRequest(RequestNames):
@@ -188,6 +209,7 @@ class AccountHeadrooms(TypedDict):
 
     account: Annotated[str, doc("The id of the account.")]
     epsilon: Annotated[float | None, doc("The epsilon of one document by each mechanism; null for presets alone.")]
+    used: Annotated[list[UsedHeadroom], doc("What the last 200 requests released, the most frequent first; at most 5.")]
     requests: Annotated[list[RequestHeadroom], doc("A row for each kind that debits the account.")]
     unpriced: Annotated[list[UnpricedRequest], doc("The kinds that have no price now.")]
 
@@ -209,10 +231,12 @@ def headroom_router(parts: Parts) -> APIRouter:
         caller: ReadCallerDep,
         ledger: Part[Ledger],
         settings: Part[Settings],
+        reads: Part[LedgerReads],
         epsilon: Annotated[
             float | None,
             Query(
-                description="Of one document by each mechanism. Default: that of the account's plan; else presets alone"
+                description="Of one document by each mechanism. Default: that of the account's plan, else of what was "
+                "released most often lately, else presets alone"
             ),
         ] = None,
     ) -> AccountHeadrooms:
@@ -221,11 +245,18 @@ def headroom_router(parts: Parts) -> APIRouter:
         `fits` is exact if nothing else is reserved: that many equal requests are admitted one after the other, and the
         next is refused. `binding` is the account that refuses first, with the arm that admits its last request.
         """
-        if epsilon is None:
-            plan = (await ledger.account(caller.tenant, account)).plan
-            epsilon = None if plan is None else epsilon_of(plan.epsilon_nano)
-        else:
+        if epsilon is not None:
             check_epsilon(epsilon, settings)
+        with await reads.wait(caller.tenant, USED_REQUESTS):
+            commits = await ledger.journal(
+                caller.tenant, account, wanted=_COMMITS, newest_first=True, limit=USED_REQUESTS, rows_max=_ROWS_MAX
+            )
+            own = await ledger.debited_accounts(caller.tenant, account)
+            used = [_used(one) for one in (await asyncio.to_thread(used_releases, own, commits.entries))[:_USED_MAX]]
+        if epsilon is None and (plan := own.account.plan) is not None:
+            epsilon = epsilon_of(plan.epsilon_nano)
+        elif epsilon is None:
+            epsilon = next((one["epsilon"] for one in used if one["epsilon"]), None)
         offers = await _offers(caller.tenant, endpoints, presets, epsilon)
         priced = [offer.price for offer in offers if isinstance(offer.price, Price)]
         state, found = await ledger.headroom(caller.tenant, account, [price.charges for price in priced])
@@ -239,7 +270,7 @@ def headroom_router(parts: Parts) -> APIRouter:
             answer = next(answers)
             if state.unit in answer.units:
                 rows.append(_row(offer.names, offer.price, answer))
-        return {"account": account, "epsilon": epsilon, "requests": rows, "unpriced": unpriced}
+        return {"account": account, "epsilon": epsilon, "used": used, "requests": rows, "unpriced": unpriced}
 
     router = APIRouter(route_class=JsonRoute, tags=["budget"])
     router.add_api_route(
@@ -272,7 +303,7 @@ async def _offer(names: RequestNames, pricing: Any, tenant: str, what: Any) -> _
 
 
 def _row(names: RequestNames, price: Price, answer: AccountHeadroom) -> RequestHeadroom:
-    found: Headroom = answer.headroom
+    fits = _fits(answer.headroom)
     event = price.charges[0].event
     row: RequestHeadroom = {
         "preset": names["preset"],
@@ -280,13 +311,33 @@ def _row(names: RequestNames, price: Price, answer: AccountHeadroom) -> RequestH
         "mechanism": event.mechanism,
         "epsilon": epsilon_of(event.epsilon_nano),
         "unit": event.unit.value,
-        "fits": found.binding.releases,
-        "binding": _fit(found.binding),
-        "accounts": [{**_fit(fit), "fits": fit.releases} for fit in found.fits],
+        "fits": fits["fits"],
+        "binding": fits["binding"],
+        "accounts": fits["accounts"],
     }
     if answer.new_subject is not None:
         row["new_subject"] = {"fits": answer.new_subject.binding.releases}
     return row
+
+
+def _used(found: UsedRelease) -> UsedHeadroom:
+    cost = found.cost
+    return {
+        "mechanism": found.mechanism,
+        "epsilon": None if cost[counters.NO_EPSILON] else epsilon_of(cost[counters.EPSILON]),
+        "delta": delta_of(cost[counters.DELTA]),
+        "releases": found.releases,
+        "last_ms": found.last_ms,
+        **_fits(found.headroom),
+    }
+
+
+def _fits(found: Headroom) -> _Fits:
+    return {
+        "fits": found.binding.releases,
+        "binding": _fit(found.binding),
+        "accounts": [{**_fit(fit), "fits": fit.releases} for fit in found.fits],
+    }
 
 
 def _fit(fit: Fit) -> BindingArm:

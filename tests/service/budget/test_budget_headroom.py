@@ -79,3 +79,32 @@ def test_headroom_of_no_epsilon_is_refused(gateway: Gateway, tenant: Tenant) -> 
         assert refused.status_code == 422, wrong
         assert "marker" not in refused.text
     assert math.isfinite(headroom(tenant, f"{tenant.name}/vector", epsilon=1)["requests"][0]["fits"])
+
+
+def test_headroom_counts_what_was_really_used(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=20)
+    account = f"{tenant.name}/sentence"
+    assert headroom(tenant, account)["used"] == []
+    for _ in range(2):
+        assert tenant.embed([{"text": DOCUMENT}, {"text": "Another."}], epsilon=0.25).status_code == 200
+    body = {"model": PRESET, "input": DOCUMENT}
+    assert tenant.http.post("/v1/embeddings", json=body).status_code == 200
+
+    found = headroom(tenant, account)
+    assert found["epsilon"] == 0.25, "by default that of most releases"
+    most, preset = found["used"]
+    assert (most["mechanism"], most["epsilon"], most["releases"], most["fits"]) == ("sentence_codes", 0.25, 4, 36)
+    assert (preset["epsilon"], preset["releases"], preset["fits"]) == (10, 1, 0)
+    assert row_of(found, preset=None, endpoint="embed/sentdp", mechanism="sentence_codes")["fits"] == 36
+    limit = gateway.admin.put(f"/admin/tenants/{tenant.name}/budgets/token/limit", json={"epsilon": 12})
+    assert limit.status_code == 200
+    most = headroom(tenant, account)["used"][0]
+    assert (most["fits"], most["binding"]["account"]) == (4, f"{tenant.name}/token"), "the account that refuses first"
+
+
+def test_headroom_of_a_plan_counts_its_releases(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=3, delta=1e-6, plans={"clipped_cosine": 0.5})
+    assert tenant.embed(epsilon=0.5, mechanism="clipped_cosine").status_code == 200
+    [used] = headroom(tenant, f"{tenant.name}/sentence")["used"]
+    assert used["fits"] == tenant.account()["plan"]["releases"]["remaining"]
+    assert used["binding"]["arm"] == "plan"
