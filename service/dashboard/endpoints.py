@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from typing_extensions import TypedDict
 
-from core.errors import BrowserRefused, SignOnFailed
+from core.errors import BrowserRefused, LedgerUnavailable, SignOnFailed
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.state.keystore import KeyRole, KeyStore
@@ -173,7 +173,10 @@ async def signed_on(
 @router.get("/", include_in_schema=False)
 async def root(request: Request, sessions: Part[BrowserSessions]) -> Response:
     """To the playground, for whoever may open it or has not signed in."""
-    session = await sessions.of(request)
+    try:
+        session = await sessions.of(request)
+    except LedgerUnavailable:
+        return pages.unavailable()
     may_open = session is None or any(each.name == PLAYGROUND for each in _offered(request, session))
     return RedirectResponse(f"{PREFIX}/{PLAYGROUND}" if may_open else PREFIX, status_code=303)
 
@@ -186,7 +189,10 @@ async def view(
     request: Request, sessions: Part[BrowserSessions], provider: ProviderDep, view: str | None = None
 ) -> Response:
     sessions.check_host(request)
-    session = await sessions.of(request)
+    try:
+        session = await sessions.of(request)
+    except LedgerUnavailable:
+        return pages.unavailable()
     if session is None:
         return pages.sign_in(sign_on=None if provider is None else _sign_on_address(request, view or ""))
     offered = _offered(request, session)

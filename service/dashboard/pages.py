@@ -73,6 +73,13 @@ def signed_on(view: str) -> Response:
     return _page("signed_on.html", address=f"/dashboard/{view}" if view else "/dashboard")
 
 
+def unavailable() -> Response:
+    """The page while the ledger cannot be reached, without which no session is known. It tries again by itself."""
+    answer = _page("unavailable.html", status=503)
+    answer.headers["Retry-After"] = "5"
+    return answer
+
+
 def page(session: Session, view: View, offered: Sequence[View]) -> Response:
     """The page of a view, with links to those that are offered."""
     return _page("view.html", session=session, view=view, views=offered, version=version("privacy-gateway"))

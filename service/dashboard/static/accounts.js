@@ -1,6 +1,6 @@
 // The accounts of the tenant, and the choice of one.
 import { accountPath, api, attempt, parameters, remember } from "./api.js";
-import { el, field, rowForm, select } from "./elements.js";
+import { el, field, number, rowForm, select } from "./elements.js";
 
 const OWN = 16; // more than the tenant has units; the gateway lists its own accounts before those of subjects
 
@@ -53,6 +53,18 @@ export async function accountChoice(main, changed, { none = "This tenant has no 
   });
   made.place = field("Account", input);
   return made;
+}
+
+/** What a person can do for an account that refuses releases. */
+export function nextStep(account) {
+  const left = account.remaining.epsilon;
+  const smaller = left && !account.plan ? ["Documents at a smaller epsilon still fit, up to ", number(left), " together. "] : [];
+  const limit = account.subject_hash || account.plan
+    ? "This limit is fixed. Other data, or other people, need a tenant of their own: ask the operator."
+    : account.current_limit
+      ? `The operator can raise the current limit of epsilon ${account.current_limit.epsilon} up to ${account.limit.epsilon}, the guarantee.`
+      : "The limit is the guarantee, which nobody can raise. Other data need a tenant of their own: ask the operator.";
+  return [...smaller, limit];
 }
 
 /** An account as people read it: the hash of a subject is cut. */

@@ -126,15 +126,14 @@ def cards(page: Page) -> dict[str, list[float]]:
 def test_the_first_screen_says_how_many_documents_fit(
     served: Gateway, browser: Browser, owner: Tenant, width: int, height: int
 ) -> None:
-    answer = get(owner, "/budget/acme/sentence/headroom", epsilon=1)
-    rows = {(row["preset"], row["mechanism"]): row["fits"] for row in answer["requests"]}
+    used = get(owner, "/budget/acme/sentence/headroom")["used"][:2]
     with open_page(browser, served.url, width=width) as page:
         page.set_viewport_size({"width": width, "height": height})
         sign_in(page, owner.key)
         answers = page.locator(".card.answer .value")
         values = [int(each.get_attribute("data-value") or "") for each in answers.locator("[data-value]").all()]
-        assert values == [rows[None, "sentence_codes"], rows[PRESET, "sentence_codes"]]
-        expect(page.locator(".card.answer").first).to_contain_text("used most")
+        assert values == [row["fits"] for row in used]
+        expect(page.locator(".card.answer").first).to_contain_text(f"{used[0]['releases']} of the last releases")
         for card in (*page.locator(".card.answer").all(), page.locator(".card", has_text="Spent in 7 days")):
             box = card.bounding_box()
             assert box is not None
@@ -145,6 +144,27 @@ def test_the_first_screen_says_how_many_documents_fit(
         spent = sum(last["committed"]["epsilon"] - first["committed"]["epsilon"] for first, last in points)
         releases = sum(last["releases"] - first["releases"] for first, last in points)
         assert cards(page)["Spent in 7 days"] == [spent, releases]
+
+
+def test_an_exhausted_account_says_so_with_the_next_step(served: Gateway, browser: Browser) -> None:
+    tenant = served.with_key(served.tenant(epsilon=2), "read", "release", "admin")
+    rule = {"when": {"kind": "budget_used", "share": 0.5}}
+    assert tenant.http.put("/alerts/rules/half", json=rule).status_code == 201
+    assert [tenant.embed(epsilon=2).status_code for _ in range(2)] == [200, 403]
+    until(lambda: get(tenant, "/alerts", status="open")["alerts"])
+    planned = served.tenant(epsilon=3, delta=1e-6, plans={"clipped_cosine": 0.5})
+    assert planned.embed(epsilon=0.5, mechanism="clipped_cosine").status_code == 200
+    with open_page(browser, served.url) as page:
+        visit(page, tenant.key, "/dashboard/headroom")
+        expect(page.locator("p.notice")).to_contain_text("No more documents with sentence_codes at epsilon 2 fit")
+        expect(page.locator("p.notice")).to_contain_text("ask the operator")
+        expect(page.get_by_role("link", name="Alerts")).to_contain_text("2 open")
+        visit(page, tenant.key, "/dashboard/forecast")
+        expect(page.locator(".notice")).to_contain_text("exhausted")
+        visit(page, planned.key, "/dashboard/headroom")
+        releases = planned.account()["plan"]["releases"]
+        label = f"Left of {planned.name}/sentence"
+        assert cards(page)[label] == [releases["remaining"], releases["limit"]]
 
 
 def figures(page: Page, caption: str, *titles: str) -> list[tuple[float | None, ...]]:

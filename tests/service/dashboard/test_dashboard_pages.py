@@ -1,8 +1,12 @@
 """The dashboard in a real browser: signing in, live updates, the end of a session, the keyboard, many pages."""
 
+import os
+import signal
+from pathlib import Path
+
 import pytest
 from browser_kit import Browser, expect, needs_chromium, open_page, sign_in, tab_to, until_shown
-from gateway_kit import Gateway, Tenant
+from gateway_kit import LEAN, Gateway, Tenant
 
 pytestmark = needs_chromium
 
@@ -116,3 +120,22 @@ def test_more_pages_than_a_browser_has_connections(
         last.evaluate(hide, True)
         first.evaluate(hide, False)
         expect(entries).to_have_count(before + 2)
+
+
+@pytest.mark.slow("outage")
+def test_an_outage_of_redis_is_shown_and_ends_by_itself(browser: Browser, tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_REDIS_TIMEOUT_S": "1"})
+    try:
+        with open_page(browser, gateway.url) as page:
+            sign_in(page, gateway.tenant().key)
+            expect(page.locator("#live")).to_contain_text("Live, ")
+            other = page.context.new_page()
+            os.kill(gateway.pid_of("redis-server"), signal.SIGSTOP)
+            expect(page.locator("#outage")).to_contain_text("Not live since")
+            assert other.goto("/dashboard/forecast").status == 503  # type: ignore[union-attr]
+            expect(other.get_by_role("heading")).to_have_text("The dashboard is not available")
+            os.kill(gateway.pid_of("redis-server"), signal.SIGCONT)
+            expect(page.locator("#outage")).to_be_hidden()
+            expect(other.get_by_role("heading", name="Forecast")).to_be_visible()
+    finally:
+        gateway.stop()

@@ -1,21 +1,21 @@
 // When an account runs out: what was spent, and an estimate with a band.
-import { accountPage } from "../accounts.js";
+import { accountPage, nextStep } from "../accounts.js";
 import { accountPath, api } from "../api.js";
 import { chart } from "../chart.js";
 import { card, duration, el, exact, number, numberColumn, table } from "../elements.js";
 
 const REASONS = {
   "too-little-history":
-    "There is too little history for a forecast: it needs 24 whole hours or 7 whole days after the first release.",
+    "There is too little history for a forecast: it needs 24 whole hours or 7 whole days after the first release. Come back then.",
   "nothing-spent": "Nothing was spent in the history, so nothing runs out.",
-  exhausted: "This account is exhausted: it admits nothing more.",
+  exhausted: "This account is exhausted: it admits nothing more. ",
 };
 const DAY_MS = 86400e3;
 
 export function show(main) {
   return accountPage(main, async (account) => {
     const answer = await api("GET", accountPath(account.account, "/forecast"));
-    return shown(answer, await history(account, answer));
+    return shown(account, answer, await history(account, answer));
   });
 }
 
@@ -34,10 +34,12 @@ async function history(account, answer) {
   }));
 }
 
-function shown(answer, past) {
+function shown(account, answer, past) {
   const parts = [];
-  if (answer.reason !== null) parts.push(el("p", { class: "notice" }, REASONS[answer.reason] || answer.reason));
-  else parts.push(cards(answer));
+  const step = answer.reason === "exhausted" ? nextStep(account) : [];
+  if (answer.reason !== null) parts.push(el("p", { class: "notice" }, REASONS[answer.reason] || answer.reason, step));
+  else parts.push(inWords(answer), cards(answer));
+  if (!answer.spent.epsilon) return parts; // a table of zeros says nothing
   if (past.length + answer.line.length > 1) parts.push(burnDown(answer, past));
   parts.push(el("p", { class: "hint" }, "This is an estimate, not a bound. ", answer.method));
   const tables = [];
@@ -45,6 +47,15 @@ function shown(answer, past) {
   if (past.length) tables.push(spentTable(answer, past));
   parts.push(el("div", { class: "pair" }, tables));
   return parts;
+}
+
+function inWords(answer) {
+  const { middle } = answer.exhausted_ms;
+  const { intervals, step_s } = answer.history;
+  const pace = `At the pace of the last ${intervals} ${step_s * 1000 === DAY_MS ? "days" : "hours"}, ${answer.account} `;
+  const alerts = el("a", { href: "/dashboard/alerts" }, "An alert");
+  if (middle === null) return el("p", {}, pace, "lasts longer than the forecast reaches.");
+  return el("p", {}, pace, "runs out in ", el("strong", {}, duration(middle - answer.at_ms)), ". ", alerts, " can announce it some days before.");
 }
 
 function cards(answer) {
@@ -57,7 +68,6 @@ function cards(answer) {
     { class: "cards" },
     card("Runs out, by estimate", when(middle), [
       el("div", { class: "hint" }, "between ", when(earliest), " and ", when(latest)),
-      middle === null ? null : el("div", { class: "hint" }, `in ${duration(middle - answer.at_ms)}`),
     ]),
     card(`Spent ${interval}`, number(answer.per_interval.middle), [
       el("div", { class: "hint" }, "between ", number(answer.per_interval.low), " and ", number(answer.per_interval.high)),

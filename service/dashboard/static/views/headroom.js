@@ -1,33 +1,38 @@
 // How many more documents fit, what was spent in the last days, and what refuses the next request.
-import { accountChoice, ownAccounts } from "../accounts.js";
+import { accountChoice, nextStep, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
 import { bar, card, el, exact, field, number, numberColumn, rowForm, table, textColumn } from "../elements.js";
 
 const UNNAMED = "–";
 const DAYS = 7;
+const USED = 2; // kinds of the last releases that have a card
 const DAY_MS = 86400e3;
 
 export async function show(main) {
   const choice = await accountChoice(
     main,
     () => {
-      epsilon.value = chosenEpsilon(choice.account);
+      epsilon.value = parameters().get("epsilon") || "";
       attempt(ask, fill);
     },
     { none: "This tenant has no account yet. The first release of a unit opens one." },
   );
   if (!choice) return undefined;
   const cards = el("div", { class: "cards", "aria-live": "polite" });
+  const exhausted = el("div");
   const result = el("div");
   const all = el("div");
-  const epsilon = el("input", { name: "epsilon", inputmode: "decimal", value: chosenEpsilon(choice.account), size: 8 });
+  const epsilon = el("input", { name: "epsilon", inputmode: "decimal", value: parameters().get("epsilon") || "", size: 8 });
   const ask = el("button", { type: "submit" }, "Count");
   const fill = async () => {
     const { account, accounts } = choice;
     const wanted = epsilon.value.trim();
-    const query = wanted ? `/headroom?epsilon=${encodeURIComponent(wanted)}` : "/headroom";
-    const [answer, spent] = await Promise.all([api("GET", accountPath(account.account, query)), spentLately(account)]);
+    const read = (query) => api("GET", accountPath(account.account, `/headroom${query}`));
+    const [found, spent] = await Promise.all([read(wanted ? `?epsilon=${encodeURIComponent(wanted)}` : ""), spentLately(account)]);
+    const answer = found.epsilon === null ? await read("?epsilon=1") : found; // nothing was released yet
+    epsilon.value = String(answer.epsilon);
     cards.replaceChildren(...summary(account, answer, spent));
+    exhausted.replaceChildren(...refusal(account, answer));
     result.replaceChildren(...details(answer));
     all.replaceChildren(overview(accounts));
   };
@@ -40,18 +45,13 @@ export async function show(main) {
     field("Epsilon of a document", epsilon),
     ask,
   );
-  main.append(cards, form, result, all);
+  main.append(exhausted, cards, form, result, all);
   await fill();
   return async () => {
     choice.accounts = await ownAccounts();
     choice.account = choice.accounts.find((each) => each.account === choice.account.account) || choice.account;
     await fill();
   };
-}
-
-/** A plan fixes the epsilon of its releases. */
-function chosenEpsilon(account) {
-  return parameters().get("epsilon") || (account.plan ? String(account.plan.epsilon) : "1");
 }
 
 /** The epsilon and the number of releases of each mechanism since the end of a day, a week ago; null for a subject. */
@@ -69,32 +69,40 @@ async function spentLately(account) {
 }
 
 function summary(account, answer, spent) {
-  const presets = answer.requests.filter((row) => row.preset);
-  const used = spent ? spent.rows.filter((row) => row.releases > 0) : [];
-  const most = used.map((row) => answer.requests.find((each) => !each.preset && each.mechanism === row.mechanism)).find(Boolean);
-  const preset = presets.find((row) => used.length && row.mechanism === used[0].mechanism) || presets[0];
-  const parts = [];
-  if (most) parts.push(fitting(most, `used most in these ${DAYS} days`));
-  else if (!preset && answer.requests.length) parts.push(fitting(answer.requests[0], "at this epsilon"));
-  if (preset) parts.push(fitting(preset, `the preset ${preset.preset}`));
+  const { plan } = account;
+  const parts = answer.used.slice(0, USED).map((row) => fitting(row, account, `${row.releases} of the last releases`));
+  const preset = answer.requests.find((row) => row.preset);
+  if (!parts.length && preset) parts.push(fitting(preset, account, `the preset ${preset.preset}`));
+  else if (!parts.length && answer.requests.length) parts.push(fitting(answer.requests[0], account, "at this epsilon"));
   if (spent) parts.push(spentCard(account, spent));
-  const [left, limit] = [account.remaining.epsilon, (account.current_limit || account.limit).epsilon];
+  const [left, limit] = plan
+    ? [plan.releases.remaining, plan.releases.limit]
+    : [account.remaining.epsilon, (account.current_limit || account.limit).epsilon];
   parts.push(
     card(
       `Left of ${account.account}`,
-      [number(left), el("span", { class: "hint" }, " of "), number(limit)],
-      [bar(limit ? left / limit : 0), el("div", { class: "hint" }, "epsilon")],
+      [number(left), el("span", { class: "hint" }, " of "), number(limit), plan ? el("span", { class: "hint" }, " releases") : null],
+      [bar(limit ? left / limit : 0), el("div", { class: "hint" }, plan ? `of ${plan.mechanism} at epsilon ${plan.epsilon}` : "epsilon")],
     ),
   );
   return parts;
 }
 
-function fitting(row, why) {
+function fitting(row, account, why) {
   const more = [
-    el("div", { class: "hint" }, "with ", el("strong", {}, row.mechanism), " at epsilon ", number(row.epsilon), ` each, ${why}`),
+    el("div", { class: "hint" }, "with ", el("strong", {}, row.mechanism), " at epsilon ", number(row.epsilon), `, as ${why}`),
   ];
+  if (row.binding.account !== account.account) more.push(el("div", { class: "hint" }, `${row.binding.account} refuses first`));
   if (row.new_subject) more.push(el("div", { class: "hint" }, "of one new subject: ", number(row.new_subject.fits)));
   return el("div", { class: "card answer" }, el("div", { class: "label" }, "More documents fit"), el("div", { class: "value" }, number(row.fits)), more);
+}
+
+/** That releases like the last ones are refused, and what a person can do. */
+function refusal(account, answer) {
+  const [row] = answer.used;
+  if (!row || row.fits) return [];
+  const what = `No more documents with ${row.mechanism} at epsilon ${row.epsilon ?? "–"} fit: ${row.binding.account} refuses the next one. `;
+  return [el("p", { class: "notice" }, what, nextStep(account))];
 }
 
 function spentCard(account, spent) {
