@@ -285,7 +285,8 @@ class KeyStore:
         )
         if outcome == "too-many-keys":
             raise TenantLimitReached(limit="keys_per_tenant_max")
-        facts = ApiKey(key_id, tenant, created, None, roles, expires, **stated)
+        label, purpose, recipient = (words.get(name, "") for name in WORDS)
+        facts = ApiKey(key_id, tenant, created, None, roles, expires, label, purpose, recipient)
         return NewKey(f"pgw_{key_id}_{secret}", facts)
 
     async def _find(self, tenant: str, key_id: str) -> ApiKey:

@@ -14,7 +14,7 @@ from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.records import TenantState
 from core.ledger.transitions import Ledger
 from core.state.alerts import AlertStore
-from core.state.keystore import LIFE_S_MAX, OVERLAP_S_MAX, WORDS, KeyRole, KeyStore, NewKey
+from core.state.keystore import DEFAULT_ROLES, LIFE_S_MAX, OVERLAP_S_MAX, WORDS, KeyRole, KeyStore, NewKey
 from core.state.vault import Vault
 from gpu_workers.engine.protocol import GATEWAY
 from service.accounting.calculations import Calculations
@@ -108,9 +108,9 @@ def _by(caller: Caller) -> str:
 
 async def _create(keys: KeyStore, tenant: str, body: KeyTerms | None, *, by: str) -> KeySecret:
     terms = body or KeyTerms()
-    roles = {} if terms.roles is None else {"roles": terms.roles}
+    roles = DEFAULT_ROLES if terms.roles is None else terms.roles
     words = {name: getattr(terms, name) for name in WORDS}
-    return _shown(await keys.create(tenant, by=by, expires_s=terms.expires_s, **roles, **words))
+    return _shown(await keys.create(tenant, by=by, roles=roles, expires_s=terms.expires_s, **words))
 
 
 async def _rotate(keys: KeyStore, tenant: str, key_id: str, body: Rotation, *, by: str) -> KeySecret:
