@@ -125,7 +125,7 @@ class DateForm:
         if self.utc:
             moment = moment.replace(tzinfo=moment.tzinfo or UTC)
         elif moment.tzinfo is not None:
-            raise _Unreadable("not-a-date")
+            raise _Unreadable("unexpected-offset")
         return (moment - self.origin) // timedelta(seconds=STEP_S[self.step])
 
     def write(self, number: float, *, integer: bool) -> str:  # noqa: ARG002 - as of numbers
@@ -251,26 +251,22 @@ class CategoricalColumn:
                 return len(self.declared)
             _mark(bad, "missing", i, count)
             return 0
-        code = index.get(self._text(value))
-        if code is None:
-            _mark(bad, "unknown-category", i, count)
-            return 0
-        return code
+        for text in self._texts(value):
+            if text in index:
+                return index[text]
+        _mark(bad, "unknown-category", i, count)
+        return 0
 
     def _index(self) -> dict[str, int]:
         return {category: i for i, category in enumerate(self.declared)}
 
-    def _text(self, value: object) -> str:
-        """The category that a value may stand for: without spaces around it, a whole number in its plain form."""
-        if isinstance(value, str):
-            text = value.strip()
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            return ""
-        else:
-            text = str(value)[:_NUMBER_CHARS_MAX]
-        if (self.codes or not isinstance(value, str)) and (whole := _WHOLE.fullmatch(text)):
-            return str(int(whole[1]))
-        return text
+    def _texts(self, value: object) -> list[str]:
+        """What a value may stand for: itself without spaces around it, then a whole number in its plain form."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return []
+        text = value.strip() if isinstance(value, str) else str(value)[:_NUMBER_CHARS_MAX]
+        is_number = self.codes or not isinstance(value, str)
+        return [text, str(int(whole[1]))] if is_number and (whole := _WHOLE.fullmatch(text)) else [text]
 
     def decode(self, codes: CodeArray) -> list[Any]:
         """Return the categories of cells; None for a missing value."""
@@ -304,8 +300,8 @@ class BooleanColumn(CategoricalColumn):
     def _own(self) -> dict[str, int]:
         return {} if self.words is None else {word.lower(): i for i, word in enumerate(self.words)}
 
-    def _text(self, value: object) -> str:
-        return str(value).strip().lower()[:NAME_CHARS_MAX] if isinstance(value, str | bool | int | float) else ""
+    def _texts(self, value: object) -> list[str]:
+        return [str(value).strip().lower()[:NAME_CHARS_MAX]] if isinstance(value, str | bool | int | float) else []
 
     def decode(self, codes: CodeArray) -> list[Any]:
         """Return the declared words, or JSON booleans; None for a missing value."""

@@ -24,6 +24,7 @@ _MESSAGES = {
     "not-finite": "A finite number is expected.",
     "not-whole": "A whole number is expected.",
     "not-a-date": "A date is expected.",
+    "unexpected-offset": "A date without an offset from UTC is expected, because the declared bounds have none.",
     "outside-bounds": "A number lies outside its declared bounds.",
     "unknown-category": "A declared category is expected.",
 }

@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticKnownError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from core import credentials
@@ -570,6 +571,15 @@ class Settings(
         """The first source that has a setting decides. The last one finds variables that are no settings."""
         rest = (_KnownElsewhere, _ConfigFile, _UnknownVariables)
         return init_settings, env_settings, *(source(settings_cls) for source in rest)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse `true` for a number, which would be 1."""
+        number = cls.model_fields[str(info.field_name)].annotation in (int, float, int | None)
+        if number and isinstance(value, bool):
+            raise PydanticKnownError("int_type")
+        return value
 
     @field_validator(*STRUCTURED, mode="before")
     @classmethod

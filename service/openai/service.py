@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic_core import PydanticKnownError
 from typing_extensions import TypedDict
 
 from core.errors import InvalidInput, UnknownName
-from service.config.settings import TEXTS_TAKEN
+from service.config.settings import TEXTS_TAKEN, Settings
 from service.http.answers import doc
 from service.http.strict import AtMost, Strict
 from service.openai.presets import Preset, SentDPPreset, VectorPreset
@@ -29,14 +30,25 @@ def _shape(value: Any) -> str | None:
     return "texts" if isinstance(first, str) else "token_arrays" if isinstance(first, list) else "tokens"
 
 
+def _few(value: Any) -> Any:
+    """`input`, unless it has more texts than a call may have."""
+    inputs_max = Settings.embedded_texts_max
+    if _shape(value) in ("texts", "token_arrays") and len(value) > inputs_max:
+        raise PydanticKnownError(
+            "too_long", {"field_type": "List", "max_length": inputs_max, "actual_length": len(value)}
+        )
+    return value
+
+
 Tokens = Annotated[list[int], AtMost(TEXTS_TAKEN)]
 # Discriminated: a union would validate a list once for each of its shapes.
 Input = Annotated[
     Annotated[str, Tag("text")]
-    | Annotated[list[str], AtMost(TEXTS_TAKEN), Tag("texts")]
+    | Annotated[list[str], AtMost(Settings.embedded_texts_max), Tag("texts")]
     | Annotated[Tokens, Tag("tokens")]
-    | Annotated[list[Tokens], AtMost(TEXTS_TAKEN), Tag("token_arrays")],
+    | Annotated[list[Tokens], AtMost(Settings.embedded_texts_max), Tag("token_arrays")],
     Discriminator(_shape),
+    BeforeValidator(_few),
 ]
 
 

@@ -14,7 +14,8 @@ from gateway_kit import Gateway, Tenant
 
 from privacy_gateway_client.cli import main as command
 from privacy_gateway_client.cli.main import KEY_VARIABLE, main
-from privacy_gateway_client.cli.tables import table
+from privacy_gateway_client.cli.tables import described, table
+from privacy_gateway_client.generated.models import TableFault
 
 SECRET = "s3cr3t"
 HEADER = ["customer_id", "Joined", "Amount", "Town", "Newsletter", "Grade", "renews"]
@@ -131,8 +132,11 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
     for content in ("", "a,a\n1,2\n"):
         path.write_text(content)
         assert main(["schema", str(path)]) == command.USAGE
-    (tmp_path / "rows.jsonl").write_text('{"id": 1, "age": 2}\n')
-    assert table(tmp_path / "rows.jsonl").header == ["id", "age"]
+    (tmp_path / "rows.jsonl").write_text('{"id": 1, "age": 2}\n\n{"age": 2, "town": "A", "id": 1}\n[]\n')
+    found = table(tmp_path / "rows.jsonl")
+    assert found.columns == ["id", "age", "town"], "also a column that the first row does not have"
+    said = described([TableFault(reason="unknown-column", position=2, lines=[3], count=1)], found)
+    assert said == ["line 3: column town: unknown-column"]
 
 
 def test_a_schema_is_drafted_without_a_value_of_the_file(

@@ -120,6 +120,12 @@ def test_the_file_gives_what_neither_options_nor_the_environment_give(tmp_path: 
     }  # fmt: skip
 
 
+def test_true_in_the_file_is_no_number(tmp_path: Path) -> None:
+    (tmp_path / "gateway.toml").write_text("port = true\nepsilon_max = false\ntraces_tenants = true\n")
+    checked = run_command(tmp_path, "config", "check", "--config", str(tmp_path / "gateway.toml"))
+    assert [line.split(" in ")[0] for line in sorted(problems(checked.stderr))] == ["epsilon_max", "port"]
+
+
 def test_what_is_shown_has_no_secret_and_names_the_option_of_a_setting(tmp_path: Path) -> None:
     (tmp_path / "gateway.toml").write_text(FILE)
     (tmp_path / "gateway.toml").chmod(0o600)

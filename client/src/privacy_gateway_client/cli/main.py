@@ -422,7 +422,7 @@ def _faults_shown(rows: Table) -> Iterator[None]:
 
 def _schema(args: argparse.Namespace) -> None:
     """Draft the schema of a table from the names of its columns."""
-    names = table(Path(args.data)).header
+    names = table(Path(args.data)).columns
     if not names:
         raise UsageError("the file has no names of columns")
     if args.label is not None and args.label not in names:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,11 @@ class TableError(Exception):
 
 @dataclass(frozen=True)
 class Table:
-    """`rows`: the file of JSON lines itself, or the rows of CSV as texts; `lines`: where each of these begins in its
-    file; `header`: the names of the columns."""
+    """`rows`: the file of JSON lines itself, or the rows of CSV as texts; of these, `header` has the names of the
+    columns, and `lines` where each begins in its file."""
 
     rows: Any
-    header: list[str]
+    header: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
 
     @property
@@ -40,6 +41,29 @@ class Table:
         """The line of the file that is meant by a line or row of what was sent."""
         return self.lines[number - 1] if self.lines else number
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns. Of JSON lines: of all lines, in the order in which they appear first."""
+        return self.header or list(dict.fromkeys(name for row in _objects(self.rows) for name in row))
+
+    def column(self, fault: TableFault) -> str | None:
+        """The name of the column that a fault is about, or its place where the first row with it has no name for it."""
+        if fault.position is None:
+            return fault.column
+        names = self.header if self.is_csv else list(next(islice(_objects(self.rows), fault.lines[0] - 1, None), ()))
+        return names[fault.position - 1] if fault.position <= len(names) else str(fault.position)
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    """The row of each line; an empty one of a line that is no JSON object."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        for line in file:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            yield row if isinstance(row, dict) else {}
+
 
 def table(path: Path) -> Table:
     """The table of a file: CSV (UTF-8, a header, separated by commas, semicolons, tabs or bars), or JSON lines.
@@ -48,13 +72,7 @@ def table(path: Path) -> Table:
 
     Raises TableError."""
     if path.suffix.lower() not in _SUFFIXES:
-        with path.open(encoding="utf-8-sig") as file:
-            first = next((line for line in file if line.strip()), "")
-        try:
-            names = list(json.loads(first))
-        except (ValueError, TypeError):
-            names = []
-        return Table(path, names)
+        return Table(path)
     with path.open(newline="", encoding="utf-8-sig") as file:
         top = file.readline()
         file.seek(0)
@@ -91,17 +109,11 @@ def described(faults: Sequence[TableFault], of: Table) -> list[str]:
     for fault in faults:
         more = fault.count - len(fault.lines)
         lines = ", ".join(str(of.line(number)) for number in fault.lines) + (f" and {more} more" if more else "")
-        text = f"line {lines}: {_place(fault, of.header)}{fault.reason}"
+        column = of.column(fault)
+        text = f"line {lines}: " + (fault.reason if column is None else f"column {column}: {fault.reason}")
         text += f"; permitted: {fault.permitted}" if fault.permitted else ""
         found.append(text + (f"; is it {fault.nearest}?" if fault.nearest else ""))
     return found
-
-
-def _place(fault: TableFault, header: list[str]) -> str:
-    if fault.position is None:
-        return "" if fault.column is None else f"column {fault.column}: "
-    known = fault.position <= len(header)
-    return f"column {header[fault.position - 1] if known else fault.position}: "
 
 
 PLACEHOLDER = "?"
