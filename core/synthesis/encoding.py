@@ -122,12 +122,21 @@ def joined(blocks: Sequence[EncodedTable]) -> EncodedTable:
 
 
 def decode_rows(table: EncodedTable) -> list[dict[str, Any]]:
-    """Return synthetic rows in the caller's format."""
+    """Return synthetic rows in the caller's format, with the values of each `order` sorted."""
     schema = table.schema
     values = {column.name: column.decode(table.codes[:, j]) for j, column in enumerate(schema.columns)}
     if schema.label is not None:
         values[schema.label.name] = schema.label.decode(table.labels)
+    for names in schema.order:
+        rows = map(_ascending, zip(*(values[name] for name in names), strict=True))
+        values |= zip(names, map(list, zip(*rows, strict=True)), strict=False)  # no values without rows
     return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+
+
+def _ascending(values: Sequence[Any]) -> list[Any]:
+    """Sort the values of one row; a missing one keeps its place. Times of one column's form sort as texts."""
+    present = iter(sorted(value for value in values if value is not None))
+    return [None if value is None else next(present) for value in values]
 
 
 def unit_vectors(schema: TableSchema, codes: CodeArray) -> FloatArray:

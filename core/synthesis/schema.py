@@ -46,10 +46,14 @@ POINTS_MAX = WORDS_MAX = 16
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The declared columns in order, and the separate label column. Use `table_schema` to build it."""
+    """The declared columns in order, and the separate label column. Use `table_schema` to build it.
+
+    `order`: lists of columns whose values ascend in a synthetic row; it changes no release.
+    """
 
     columns: tuple[Column, ...]
     label: CategoricalColumn | None
+    order: tuple[tuple[str, ...], ...] = ()
 
     @property
     def classes(self) -> int:
@@ -77,7 +81,8 @@ class TableSchema:
     def as_json(self) -> dict[str, Any]:
         """Return the declaration that `table_schema` parses."""
         label = None if self.label is None else self.label.as_json()
-        return {"columns": [column.as_json() for column in self.columns], "label": label}
+        order = {"order": [list(names) for names in self.order]} if self.order else {}
+        return {"columns": [column.as_json() for column in self.columns], "label": label} | order
 
 
 def table_schema(declared: Mapping[str, Any]) -> TableSchema:
@@ -87,8 +92,8 @@ def table_schema(declared: Mapping[str, Any]) -> TableSchema:
     is categorical or boolean and has at least two categories. Raises: InvalidInput with the place as `field`, for
     anything else.
     """
-    if not isinstance(declared, Mapping) or not set(declared) <= {"columns", "label"}:
-        _refuse("A schema has columns, a label, ignore and subject.", "schema")
+    if not isinstance(declared, Mapping) or not set(declared) <= {"columns", "label", "order"}:
+        _refuse("A schema has columns, a label, order, ignore and subject.", "schema")
     columns, label = declared.get("columns"), declared.get("label")
     if not _is_list(columns) or not 1 <= len(columns) <= COLUMNS_MAX:
         _refuse(f"A schema has between 1 and {COLUMNS_MAX} columns.", "schema.columns")
@@ -104,12 +109,29 @@ def table_schema(declared: Mapping[str, Any]) -> TableSchema:
         _refuse("The label must be categorical or boolean.", "schema.label.kind")
     if read_label is not None and not 2 <= len(read_label.categories) <= CLASSES_MAX:
         _refuse(f"A label has between 2 and {CLASSES_MAX} classes.", "schema.label.categories")
-    schema = TableSchema(tuple(read), read_label)
+    schema = TableSchema(tuple(read), read_label, _order(declared.get("order", ()), read))
     if len(set(schema.names)) < len(schema.names):
         _refuse("Two columns have the same name.", "schema.columns")
     return schema
 
 
+def _order(declared: object, columns: Sequence[Column]) -> tuple[tuple[str, ...], ...]:
+    place, forms = "schema.order", {column.name: column.as_json() for column in columns}
+    if not _is_list(declared) or not all(_is_list(names) and 2 <= len(names) <= COLUMNS_MAX for names in declared):
+        _refuse("order is a list of lists of at least two columns, whose values ascend in a row.", place)
+    named = [name for names in declared for name in names]
+    if not all(_is_text(name) and name in forms for name in named) or len(set(named)) < len(named):
+        _refuse("order has names of columns, each of them once.", place)
+    for names in declared:
+        alike = [{key: forms[name].get(key, other) for key, other in _ALIKE.items()} for name in names]
+        if alike[0]["kind"] not in ("numeric", "date") or any(other != alike[0] for other in alike):
+            _refuse("The columns of an order are dates or numbers of the same bounds, steps and points.", place)
+    return tuple(map(tuple, declared))
+
+
+_ALIKE: Final[dict[str, Any]] = {
+    "kind": None, "minimum": None, "maximum": None, "integer": False, "step": "day", "points": []
+}  # fmt: skip
 _MEMBERS: Final[dict[str, frozenset[str]]] = {
     "numeric": frozenset(
         {"minimum", "maximum", "integer", "decimal", "thousands", "missing", "points", "scale", "bins"}

@@ -136,6 +136,24 @@ def test_points_are_kept_exactly_and_bins_nearly() -> None:
     assert all(isinstance(number, int) for number in through({**COUNT, "maximum": 10**6, "bins": 4}, 3, 10**6))
 
 
+def test_columns_in_an_order_ascend_in_every_synthetic_row() -> None:
+    joined = {"name": "joined", "kind": "date", "minimum": "2024-01-01", "maximum": "2024-12-31", "missing": True}
+    columns = [joined, {**joined, "name": "left", "format": "%d.%m.%Y"}, {"name": "x", **AMOUNT}]
+    schema = {"columns": columns, "order": [["joined", "left"]]}
+    declared = declared_table(json.loads(json.dumps(declared_table(schema).schema.as_json())))
+    days = ["2024-01-05", "2024-06-05", "2024-12-05", None]
+    rows = [{"joined": days[i % 4], "left": None if i % 5 else "05.03.2024", "x": i} for i in range(60)]
+    table = encode_rows(declared, rows, outside=Outside.REFUSE)
+    pairs = [(row["joined"], row["left"]) for row in decode_rows(table)]
+    assert all(first <= last for first, last in pairs if first and last)
+    assert [first is None for first, _ in pairs] == [day is None for day in days] * 15
+    wrong = [SECRET, [["joined"]], [["joined", SECRET]], [["joined", "left"], ["left", "joined"]], [["joined", "x"]]]
+    for order in [*wrong, [["joined", ["left"]]]]:
+        with pytest.raises(InvalidInput) as error:
+            declared_table({"columns": columns, "order": order})
+        assert error.value.field == "schema.order", order
+
+
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("minimum", {**AMOUNT, "minimum": "?"}), ("maximum", {**AMOUNT, "maximum": "?"}),
     ("minimum", {**AMOUNT, "scale": "log"}), ("scale", {**AMOUNT, "scale": SECRET}), ("bins", {**AMOUNT, "bins": 0}),
