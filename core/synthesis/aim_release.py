@@ -33,9 +33,9 @@ largest in the middle: 2 Phi^-1(1 / (1 + e^(-epsilon / 2))). The derivative of t
 from sqrt(pi / 8) at epsilon = 0. Nobody outside this project has checked the proof; a test evaluates the inequality.
 
 The rounds (the paper's algorithm 1). The counts of each column, with the label, come first; rare cells are then joined
-(`groups_of`). Each round chooses a set of up to three columns, with or without the label, whose counts the model misses
-most for what noise of this round would cost, and measures it. A set in which the model moves by less than the noise
-makes the rounds four times as large. The last round takes what is left.
+(`groups_of`). Each round chooses a set of up to three columns, or five of few cells, with or without the label, whose
+counts the model misses most for what noise of this round would cost, and measures it. A set in which the model moves by
+less than the noise makes the rounds four times as large. The last round takes what is left.
 """
 
 import math
@@ -75,6 +75,7 @@ _GROUPS = 16  # of a column, about
 _CATEGORIES = 32  # that are not joined
 _DEVIATIONS = 3
 ORDER_MAX = 3  # columns of a set
+_FEW_CELLS, _FEW_CELLS_ORDER_MAX, _FEW_CELLS_SETS_MAX = 512, 5, 2_048  # sets of more columns
 _SETS_MAX = 4_096
 _SET_CELLS_MAX = 1 << 14
 _CELLS_MAX = 1 << 22  # of all candidate sets together
@@ -295,27 +296,33 @@ def candidates(sizes: Sequence[int], *, labelled: bool) -> list[Attributes]:
     """Return the sets that may be measured, in a public order: up to three columns, with and without the label.
 
     With too many sets those without the label are left out, or those of three columns. Sets of too many cells are left
-    out as well.
+    out as well. Tables of few columns also have sets of four and five columns, of few cells each.
     """
     columns = len(sizes) - labelled
     found: list[Attributes] = []
-    for order in range(1, min(columns, ORDER_MAX) + 1):
-        alone = list(combinations(range(columns), order))
-        joint = [(*each, columns) for each in alone] if labelled else []
-        if len(found) + len(alone) + len(joint) <= _SETS_MAX:
+    for order in range(1, min(columns, _FEW_CELLS_ORDER_MAX) + 1):
+        sets_max = _SETS_MAX if order <= ORDER_MAX else _FEW_CELLS_SETS_MAX
+        if order > ORDER_MAX and math.comb(columns, order) > sets_max:
+            break
+        cells_max = _SET_CELLS_MAX if order <= ORDER_MAX else _FEW_CELLS
+        every = list(combinations(range(columns), order))
+        alone, joint = (
+            [each for each in sets if math.prod(sizes[i] for i in each) <= cells_max]
+            for sets in (every, [(*each, columns) for each in every] if labelled else [])
+        )
+        if len(found) + len(alone) + len(joint) <= sets_max:
             found += alone + joint
-        elif joint and len(found) + len(joint) <= _SETS_MAX:
+        elif joint and len(found) + len(joint) <= sets_max:
             found += joint
-    cells = np.array([math.prod(sizes[i] for i in each) for each in found])
-    cells[cells > _SET_CELLS_MAX] = 0
-    small = (cells > 0) & (np.cumsum(cells) <= _CELLS_MAX)
-    return [each for each, kept in zip(found, small, strict=True) if kept]
+    reached = np.cumsum([math.prod(sizes[i] for i in each) for each in found])
+    return [each for each, cells in zip(found, reached, strict=True) if cells <= _CELLS_MAX]
 
 
 def _weights(sets: Sequence[Attributes], columns: int) -> list[int]:
-    """Return how many attributes each set shares with all sets of the highest order and the label, in proportion."""
+    """Return how many attributes each set shares with all sets of three columns and the label, in proportion; of more
+    columns than three, three count."""
     order = min(columns, ORDER_MAX)
-    return [sum(order if i < columns else columns for i in each) for each in sets]
+    return [order * min(order, sum(i < columns for i in each)) + columns * (columns in each) for each in sets]
 
 
 def _affordable(model: Model, sets: Sequence[Attributes], used: float) -> list[int]:

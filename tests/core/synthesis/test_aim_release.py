@@ -146,16 +146,21 @@ def test_a_replaced_row_moves_counts_and_scores_by_at_most_their_sensitivity(mon
     assert max(used) >= 0.5, "the sensitivity is not twice what a row can move"
 
 
-def exclusive_or(rows: int, further: int = 2) -> EncodedTable:
-    """Columns of two values; the label is the parity of the first three, which no two or three of the four show."""
-    columns = [{"name": f"c{i}", "kind": "categorical", "categories": ["0", "1"]} for i in range(3 + further)]
+def exclusive_or(rows: int, odd: int = 3, further: int = 2) -> EncodedTable:
+    """Columns of two values; the label is the parity of the first `odd` ones, which fewer of them do not show."""
+    columns = [{"name": f"c{i}", "kind": "categorical", "categories": ["0", "1"]} for i in range(odd + further)]
     label = {"name": "label", "kind": "categorical", "categories": ["even", "odd"]}
-    codes = np.random.default_rng(4).integers(0, 2, (rows, 3 + further)).astype(np.int16)
-    return EncodedTable(table_schema({"columns": columns, "label": label}), codes, codes[:, :3].sum(axis=1) % 2)
+    codes = np.random.default_rng(4).integers(0, 2, (rows, odd + further)).astype(np.int16)
+    return EncodedTable(table_schema({"columns": columns, "label": label}), codes, codes[:, :odd].sum(axis=1) % 2)
 
 
-def parity_kept(table: EncodedTable) -> float:
-    return float((table.codes[:, :3].sum(axis=1) % 2 == table.labels).mean())
+def parity_kept(table: EncodedTable, odd: int = 3) -> float:
+    return float((table.codes[:, :odd].sum(axis=1) % 2 == table.labels).mean())
+
+
+def test_what_only_six_columns_show_together_is_kept() -> None:
+    release = aim_release(exclusive_or(4_000, odd=5), budget=record_budget(2, 1e-5), rows_are_public=True)
+    assert parity_kept(release.sample(2_000), odd=5) > 0.95
 
 
 def test_what_only_four_columns_show_together_is_kept() -> None:
@@ -204,6 +209,7 @@ def test_what_is_too_large_or_too_cheap_is_refused_before_a_row_is_read() -> Non
 
 
 def test_many_wide_columns_stay_within_the_limits_of_candidates_and_cells() -> None:
-    found = module.candidates((33,) * 64 + (64,), labelled=True)
-    assert 0 < len(found) <= module._SETS_MAX
-    assert sum(math.prod(33 if i < 64 else 64 for i in each) for each in found) <= module._CELLS_MAX
+    for values in (33, 2):
+        found = module.candidates((values,) * 64 + (64,), labelled=True)
+        assert 0 < len(found) <= module._SETS_MAX
+        assert sum(math.prod(values if i < 64 else 64 for i in each) for each in found) <= module._CELLS_MAX
