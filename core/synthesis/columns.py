@@ -13,7 +13,7 @@ Decoding draws a value uniformly within a bin, on a logarithmic scale between lo
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -139,7 +139,18 @@ class DateForm:
 
 
 @dataclass(frozen=True)
-class NumericColumn:
+class _Declared:
+    """`declaration`: what the caller has declared."""
+
+    declaration: Mapping[str, Any] = field(default_factory=dict, hash=False, kw_only=True)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the declaration."""
+        return dict(self.declaration)
+
+
+@dataclass(frozen=True)
+class NumericColumn(_Declared):
     """Numbers between public bounds. `integer`: whole numbers; decoding rounds. `form`: of numbers written as texts."""
 
     name: str
@@ -171,12 +182,6 @@ class NumericColumn:
         numbers = self.minimum + codes.astype(np.float64) / STEPS * (self.maximum - self.minimum)
         return [int(number) for number in np.rint(numbers)] if self.integer else numbers.tolist()
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the declaration."""
-        ends = {"minimum": self.minimum, "maximum": self.maximum, "integer": self.integer}
-        own = {} if self.form == NumberForm() else asdict(self.form)
-        return {"kind": "numeric", "name": self.name} | ends | {key: text for key, text in own.items() if text}
-
 
 @dataclass(frozen=True)
 class Missing:
@@ -198,13 +203,9 @@ class Missing:
         """The further category."""
         return (_MISSING_NAME,) if self.allowed else ()
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the member of a declaration."""
-        return {"missing": list(self.words) or True} if self.allowed else {}
-
 
 @dataclass(frozen=True)
-class CategoricalColumn:
+class CategoricalColumn(_Declared):
     """One of several public cells. `categories` are their names: those declared, then "missing" if it is declared.
 
     `codes`: the categories are whole numbers, such as 1, 2 and 3.
@@ -274,11 +275,6 @@ class CategoricalColumn:
         values += [None] * self.missing.allowed
         return [values[code] for code in codes]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the declaration."""
-        categories = [int(name) if self.codes else name for name in self.declared]
-        return {"kind": "categorical", "name": self.name, "categories": categories} | self.missing.as_json()
-
 
 _WHOLE = re.compile(r"([+-]?\d{1,15})(?:\.0*)?", re.ASCII)
 
@@ -295,10 +291,8 @@ class BooleanColumn(CategoricalColumn):
         return " or ".join(self.words[::-1]) if self.words else "true or false, yes or no, 1 or 0"
 
     def _index(self) -> dict[str, int]:
-        return dict.fromkeys(_FALSE, 0) | dict.fromkeys(_TRUE, 1) | self._own()
-
-    def _own(self) -> dict[str, int]:
-        return {} if self.words is None else {word.lower(): i for i, word in enumerate(self.words)}
+        own = {word.lower(): i for i, word in enumerate(self.words or ())}
+        return dict.fromkeys(_FALSE, 0) | dict.fromkeys(_TRUE, 1) | own
 
     def _texts(self, value: object) -> list[str]:
         return [str(value).strip().lower()[:NAME_CHARS_MAX]] if isinstance(value, str | bool | int | float) else []
@@ -307,11 +301,6 @@ class BooleanColumn(CategoricalColumn):
         """Return the declared words, or JSON booleans; None for a missing value."""
         values = [*(self.words or (False, True)), None]
         return [values[code] for code in codes]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the declaration."""
-        words = {} if self.words is None else {"false": self.words[0], "true": self.words[1]}
-        return {"kind": "boolean", "name": self.name} | words | self.missing.as_json()
 
 
 _FALSE, _TRUE = ("false", "no", "n", "f", "0", "0.0"), ("true", "yes", "y", "t", "1", "1.0")
@@ -322,7 +311,7 @@ class BinnedColumn(CategoricalColumn):
     """Numbers or dates in public cells: the points, the bins between `edges`, then "missing" if it is declared.
 
     `edges`: ascending, one more than bins; of whole numbers, a bin's first number and one past its last. `log`: values
-    within a bin are drawn on a logarithmic scale. `declaration`: what `as_json` returns.
+    within a bin are drawn on a logarithmic scale.
     """
 
     form: NumberForm | DateForm = NumberForm()
@@ -330,7 +319,6 @@ class BinnedColumn(CategoricalColumn):
     points: tuple[float, ...] = ()
     integer: bool = False
     log: bool = False
-    declaration: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def permitted(self) -> str:
@@ -371,10 +359,6 @@ class BinnedColumn(CategoricalColumn):
             None if code == missing else self.form.write(number, integer=self.integer)
             for code, number in zip(codes.tolist(), numbers.tolist(), strict=True)
         ]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the declaration."""
-        return dict(self.declaration)
 
 
 Column = NumericColumn | CategoricalColumn

@@ -164,9 +164,10 @@ def _column(declared: object, place: str) -> Column:
         return _date(name, declared, missing, place)
     if kind == "boolean":
         words = _words(declared, place)
-        return BooleanColumn(name, (*(words or ("false", "true")), *missing.names), missing, words=words)
+        names = (*(words or ("false", "true")), *missing.names)
+        return BooleanColumn(name, names, missing, words=words, declaration=dict(declared))
     categories, codes = _categories(declared.get("categories"), f"{place}.categories")
-    return CategoricalColumn(name, (*categories, *missing.names), missing, codes)
+    return CategoricalColumn(name, (*categories, *missing.names), missing, codes, declaration=dict(declared))
 
 
 def _numeric(name: str, declared: Mapping[str, Any], missing: Missing, place: str) -> Column:
@@ -186,7 +187,7 @@ def _numeric(name: str, declared: Mapping[str, Any], missing: Missing, place: st
         _refuse("The minimum of a log scale is above zero; declare zero as one of the points.", f"{place}.minimum")
     points = _points(declared.get("points", ()), f"{place}.points", integer=integer)
     if not (points or missing.allowed or scale == "log" or "bins" in declared):
-        return NumericColumn(name, minimum, maximum, integer, form)
+        return NumericColumn(name, minimum, maximum, integer, form, declaration=dict(declared))
     ends = (minimum, maximum, scale == "log")
     return _binned(name, declared, missing, place, form=form, ends=ends, integer=integer, points=points)
 
