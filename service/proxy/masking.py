@@ -13,7 +13,7 @@ import hmac
 import pickle
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -153,13 +153,13 @@ class ConversationMasking:
         tenant = caller.tenant
         size = sum(len(each.text) for each in paths)
         tasks = await self._preparation.run(tenant, size, self._tasks, tenant, terms, paths)
-        names = await self._preparation.run(
-            tenant, size, lambda: [self._finds.name(tenant, task.payload) for task in tasks]
-        )
+        names = await self._preparation.run(tenant, size, lambda: [self._finds.name(tenant, task) for task in tasks])
         kept = {name: read for name in names if (read := self._finds.get(name)) is not None}
         missing = {name: task for name, task in zip(names, tasks, strict=True) if name not in kept}
         if missing:
-            results = await self._run(caller, list(missing.values()), client_disconnected)
+            size = sum(len(task.text) for task in missing.values())
+            weighed = await self._preparation.run(tenant, size, _weighed, missing.values())
+            results = await self._run(caller, weighed, client_disconnected)
             for name, result in zip(missing, results, strict=True):
                 kept[name] = read_of(result)
                 self._finds.keep(name, kept[name])
@@ -200,7 +200,7 @@ class ConversationMasking:
     async def _run(self, caller: Caller, tasks: Sequence[Task], client_disconnected: asyncio.Event) -> list[Any]:
         return await self._releases.results(caller, Work(role=Role.SANITIZE, tasks=tasks), client_disconnected)
 
-    def _tasks(self, tenant: str, terms: Terms, paths: Mapping[Turned, str]) -> list[Task]:
+    def _tasks(self, tenant: str, terms: Terms, paths: Mapping[Turned, str]) -> list[DocumentTask]:
         """The dry runs of some texts, one for each. Raises as `SanitizeService.prepare`, with the path of the text, and
         InvalidInput for a type that is blocked and that no recogniser looks for."""
         if not paths:
@@ -211,17 +211,20 @@ class ConversationMasking:
             **(dict(terms) | {"fill": Fill(), "dry_run": True}),
         )
         try:
-            _, tasks = self._sanitize.prepare(tenant, body)
+            _, tasks = self._sanitize.documents(tenant, body)
         except InvalidInput as error:
             if place := _DOCUMENT.match(error.field or ""):
                 error.field = list(paths.values())[int(place[1])]
             raise
-        if not tasks[0].payload.policy.looks_for(self._policies.proxied(terms.policy).block):
+        if not tasks[0].policy.looks_for(self._policies.proxied(terms.policy).block):
             raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
         return [
-            replace(task, payload=replace(own, explain=0, policy=each.policy(own.policy)))
-            for task, own, each in zip(tasks, (task.payload for task in tasks), paths, strict=True)
+            replace(task, explain=0, policy=each.policy(task.policy)) for task, each in zip(tasks, paths, strict=True)
         ]
+
+
+def _weighed(tasks: Iterable[DocumentTask]) -> list[Task]:
+    return [Task(task, task.weight, stepwise=task.stepwise) for task in tasks]
 
 
 def _write(fields: Sequence[Field], masked: MaskedConversation) -> None:

@@ -12,6 +12,7 @@ from core.text.policy import AUTO, PER_TENANT, SURROGATE, Sanitised
 from core.text.reversible.mapping import MaskedConversation
 from core.text.surrogates.draw import new_key
 from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.isolation import Isolation
 from service.preparation import Preparation
@@ -194,7 +195,18 @@ class SanitizeService:
         model: FileVersion | None = None,
         forms: Sequence[Form | None] = (),
     ) -> tuple[Price, list[Task]]:
-        """Price and tasks of a body whose policy has been applied. `model`: that of `model_of`. `forms`: those of
+        """Price and tasks of a body whose policy has been applied. Raises as `documents`."""
+        cost, tasks = self.documents(tenant, body, model, forms)
+        return cost, [Task(task, task.weight, stepwise=task.stepwise) for task in tasks]
+
+    def documents(
+        self,
+        tenant: str,
+        body: SanitizeRequest,
+        model: FileVersion | None = None,
+        forms: Sequence[Form | None] = (),
+    ) -> tuple[Price, list[DocumentTask]]:
+        """As `prepare`, without the weights, for which a text is read. `model`: that of `model_of`. `forms`: those of
         `forms_of`, unless all documents are plain text.
 
         Raises InvalidInput as `price` and `tasks_of`; PolicyEnforced for options that keep values; WorkerCold,
@@ -214,7 +226,7 @@ class SanitizeService:
             surrogate_key=self._surrogate_key(tenant),
             forms=forms,
         )
-        return cost, [Task(task, task.weight, stepwise=task.stepwise) for task in tasks]
+        return cost, tasks
 
     def _check_results(self, results: list[Sanitised]) -> None:
         """Raise InvalidInput for too many places, and for a language that the mask refuses."""

@@ -47,7 +47,7 @@ def _any(key: str) -> str:
     return longest_first(phrases(_TEXTS[key]))
 
 
-_SENTENCE = regex.compile(r"(?:[^.!?\n]|[.!?](?=[^\s.!?]))+[.!?]*")
+_SENTENCE = regex.compile(r"(?:[^.!?\n]++|[.!?](?=[^\s.!?]))++[.!?]*+")
 _REQUEST = regex.compile(rf"\?\s*\Z|(?<!\p{{L}})(?:{_any('requests')})(?!\p{{L}})", regex.IGNORECASE)
 _REQUEST_WORDS = phrases(_TEXTS["requests"])
 _ASKS = regex.compile(rf"(?<!\p{{L}})(?:{_any('requests')}|{_any('recalls')})(?!\p{{L}})", regex.IGNORECASE)
