@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 PROBLEM_TYPE = "application/problem+json"
 PROVIDERS_PREFIX = "/v1/"  # under it, errors have the shape of the provider whose clients call there
-_SCHEMAS = "#/components/schemas/{model}"
+SCHEMAS = "#/components/schemas/{model}"
 _EXAMPLES = Path(__file__).with_name("examples.json")  # method and path to a body that is answered as it stands
 _REQUEST_ID = {
     "name": "X-Request-ID",
@@ -161,15 +161,19 @@ class DescribedAPI(FastAPI):
             described = super().openapi()
             schemas = described.setdefault("components", {}).setdefault("schemas", {})
             for kind in (ProblemDocument, ProviderProblem):
-                schema = TypeAdapter(kind).json_schema(ref_template=_SCHEMAS)
+                schema = TypeAdapter(kind).json_schema(ref_template=SCHEMAS)
                 schemas.update(schema.pop("$defs") | {kind.__name__: schema})
             examples = orjson.loads(_EXAMPLES.read_bytes())
-            shaped = {"application/json": {"schema": {"$ref": _SCHEMAS.format(model=ProviderProblem.__name__)}}}
+            shaped = {"application/json": {"schema": {"$ref": SCHEMAS.format(model=ProviderProblem.__name__)}}}
             for path, operations in described.get("paths", {}).items():
                 for method, operation in operations.items():
-                    operation.setdefault("parameters", []).append(_REQUEST_ID)
+                    operation["parameters"] = [*operation.get("parameters", []), _REQUEST_ID]
+                    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
                     if (example := examples.get(f"{method.upper()} {path}")) is not None:
-                        operation["requestBody"]["content"]["application/json"]["example"] = example
+                        body["example"] = example
+                    if "properties" in (schema := body.get("schema", {})):  # of a job
+                        body["schema"] = {"$ref": SCHEMAS.format(model=schema["title"])}
+                        schemas.update(schema.pop("$defs", {}) | {schema["title"]: schema})
                 responses = [each for operation in operations.values() for each in operation["responses"].values()]
                 for response in responses if path.startswith(PROVIDERS_PREFIX) else ():
                     if PROBLEM_TYPE in response.get("content", {}):
@@ -180,6 +184,6 @@ class DescribedAPI(FastAPI):
 DEFAULT_PROBLEM: dict[int | str, dict[str, Any]] = {
     "default": {
         "description": "A problem document.",
-        "content": {PROBLEM_TYPE: {"schema": {"$ref": _SCHEMAS.format(model=ProblemDocument.__name__)}}},
+        "content": {PROBLEM_TYPE: {"schema": {"$ref": SCHEMAS.format(model=ProblemDocument.__name__)}}},
     }
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from core.ledger.records import Charge
+from service.http.answers import SCHEMAS
 from service.http.strict import Strict
 
 
@@ -106,9 +107,8 @@ class JobKind(ABC):
 
     @property
     def openapi(self) -> dict[str, Any]:
-        """The request's body, for the API page."""
-        place = f"#/paths/~1jobs~1{self.name}/post/requestBody/content/application~1json/schema"
-        schema = self.body.model_json_schema(ref_template=f"{place}/$defs/{{model}}")
+        """The request's body, for the API page (`DescribedAPI`)."""
+        schema = self.body.model_json_schema(ref_template=SCHEMAS)
         lines = {"type": "string", "description": f"{self.rows_description} The other members go into the query."}
         return {
             "required": True,

@@ -17,6 +17,7 @@ NAMES = sorted(path.parent.name for path in FOLDER.glob("*/requirements.txt"))
 SUITE_S_MAX = 540
 
 EXAMPLES = "of_the_guide"  # in the names of their tests
+EXAMPLES_ALONE = ("vector_stores", "generated_client")
 
 
 def environment(name: str) -> Path:
@@ -57,7 +58,9 @@ def test_the_examples_of_an_integration_run(name: str, served: Gateway, tmp_path
     run_suite(name, served, tmp_path, EXAMPLES)
 
 
-@pytest.mark.parametrize("name", [suite(name, pytest.mark.slow("peer")) for name in NAMES if name != "vector_stores"])
+@pytest.mark.parametrize(
+    "name", [suite(name, pytest.mark.slow("peer")) for name in NAMES if name not in EXAMPLES_ALONE]
+)
 def test_the_rest_of_the_suite_of_an_integration_passes(name: str, served: Gateway, tmp_path: Path) -> None:
     run_suite(name, served, tmp_path, f"not {EXAMPLES}")
     without_torch = "import importlib.util; raise SystemExit(importlib.util.find_spec('torch') is not None)"
