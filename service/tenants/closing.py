@@ -9,7 +9,7 @@ once all of them have been done and no job of it is left. The journal, the accou
 import asyncio
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.errors import InvalidInput, TenantInactive, UnknownKey, UnknownName, UnknownTenant
@@ -74,12 +74,18 @@ class TenantClosing:
     vault: Vault
     alerts: AlertStore
     data_dir: Path
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def close(self, tenant: str) -> None:
         """Remove what is kept for a tenant that is closing. It is closed unless a job of it has not ended yet.
 
         Raises LedgerUnavailable, StoreUnavailable; the next round then repeats the steps.
         """
+        async with self._turn:
+            if await self.keys.tenant_state(tenant) is TenantState.CLOSING:
+                await self._close(tenant)
+
+    async def _close(self, tenant: str) -> None:
         await self.sessions.end_all(tenant)
         for key in await self.keys.list(tenant):
             with suppress(UnknownKey):
