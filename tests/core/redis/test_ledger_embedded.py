@@ -111,7 +111,7 @@ def test_a_second_owner_is_refused(go, tmp_path):
     async def scenario():
         server = EmbeddedRedis(tmp_path)
         await server.start()
-        with pytest.raises(LedgerUnavailable, match="owns"):
+        with pytest.raises(LedgerUnavailable, match="Another gateway runs"):
             await EmbeddedRedis(tmp_path).start(owner_wait_s=0.2)
         assert await lives(server.socket)
         await server.stop()
