@@ -1,4 +1,4 @@
-"""Large requests of one tenant beyond its places wait; small ones and those of other tenants do not."""
+"""Which requests take a place of those that a tenant has for large ones: by their body, and by their texts."""
 
 import asyncio
 from contextlib import ExitStack
@@ -16,70 +16,21 @@ from service.config.settings import Settings
 from service.http.body import take_large_place
 from service.parts import Parts
 
-LARGE = Headers({"content-length": "1000000"})
-SMALL = Headers({"content-length": "100"})
-CHUNKED = Headers({"transfer-encoding": "chunked"})
-EMPTY = Headers({})
 
-
-def places(tenant_places: int, *, wait_s: float) -> Turns:
-    return Turns(tenant_places=tenant_places, wait_s=wait_s, limit="large_requests_per_tenant_max")
-
-
-async def take(requests: Turns, owner: str, headers: Headers, held: ExitStack) -> None:
-    """As a route does that takes a body."""
-    if is_large(headers):
-        held.enter_context(await requests.wait(owner))
-
-
-def test_a_tenant_beyond_its_places_waits_and_nobody_else_does() -> None:
-    async def main() -> None:
-        requests = places(2, wait_s=60)
-        entered: list[str] = []
-        leave = asyncio.Event()
-
-        async def request(name: str, owner: str, headers: Headers) -> None:
-            with ExitStack() as held:
-                await take(requests, owner, headers, held)
-                entered.append(name)
-                await leave.wait()
-
-        calls = [
-            asyncio.create_task(request(name, owner, headers))
-            for name, owner, headers in (
-                ("first", "greedy", LARGE), ("second", "greedy", CHUNKED), ("third", "greedy", LARGE),
-                ("small", "greedy", SMALL), ("empty", "greedy", EMPTY), ("other", "modest", LARGE),
-            )
-        ]  # fmt: skip
-        for _ in range(3):
-            await asyncio.sleep(0)
-        assert entered == ["first", "second", "small", "empty", "other"]
-        leave.set()
-        await asyncio.gather(*calls)
-        assert entered[-1] == "third"
-
-    asyncio.run(main())
-
-
-def test_a_request_that_waits_too_long_is_refused_and_frees_nothing() -> None:
-    async def main() -> None:
-        requests = places(1, wait_s=0.01)
-        with ExitStack() as held:
-            await take(requests, "tenant", LARGE, held)
-            for _ in range(2):
-                with pytest.raises(TenantLimitReached) as error:
-                    await take(requests, "tenant", LARGE, held)
-                assert error.value.limit == "large_requests_per_tenant_max"
-        with ExitStack() as held:
-            await take(requests, "tenant", LARGE, held)
-
-    asyncio.run(main())
+def test_a_large_body_and_one_of_unknown_length_are_large() -> None:
+    for headers, large in (
+        ({"content-length": "1000000"}, True), ({"content-length": "100"}, False),
+        ({"transfer-encoding": "chunked"}, True), ({}, False),
+    ):  # fmt: skip
+        assert is_large(Headers(headers)) == large
 
 
 def test_a_small_body_of_many_texts_takes_a_place_until_it_is_answered(tmp_path: Path) -> None:
     async def main() -> None:
         parts = Parts()
-        limits = SimpleNamespace(large_requests=places(1, wait_s=0.01))
+        limits = SimpleNamespace(
+            large_requests=Turns(tenant_places=1, wait_s=0.01, limit="large_requests_per_tenant_max")
+        )
         parts.offer({Settings: lambda _: Settings(data_dir=tmp_path), LoadLimits: lambda _: limits})
         with ExitStack() as held:
             scope = {
