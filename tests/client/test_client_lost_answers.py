@@ -14,7 +14,6 @@ from gateway_kit import Gateway, Tenant
 from inprocess_kit import Gateway as InProcessGateway
 
 from privacy_gateway_client import (
-    AsyncGateway,
     ConnectionLost,
     NotStarted,
     ReleaseGone,
@@ -124,18 +123,6 @@ def test_a_connection_that_is_cut_charges_once(
                 assert again.releases[0].replayed
                 assert again.vectors.tobytes() == result.vectors.tobytes()
     assert real_tenant.committed() == 0.5 * (CUTS + 1)
-
-
-def test_the_asynchronous_client_charges_once(real_gateway: Gateway, real_tenant: Tenant, proxy: CuttingProxy) -> None:
-    async def use() -> None:
-        async with AsyncGateway(proxy.url, real_tenant.key, retry=AT_ONCE) as client:
-            for place in range(10):
-                proxy.cut(ANSWER, place * 300)
-                await client.embed_documents([TEXT], epsilon=1)
-
-    asyncio.run(use())
-    assert proxy.cuts == 10
-    assert real_tenant.committed() == 10
 
 
 def test_files_of_vectors_and_streams_survive_cuts(

@@ -88,16 +88,6 @@ def test_wrong_fields_are_refused_with_a_problem_and_the_job_is_in_the_api_page(
     assert paths["/jobs/toy"]["post"]["summary"] == "Count the answers `yes`"
 
 
-def test_the_endpoint_charges_the_price_that_the_estimate_shows(owner: Tenant) -> None:
-    body = {"titles": ["One title", "Another title"], "epsilon": 2.0}
-    priced = owner.http.post("/budget/estimate", json=body).json()
-    assert priced["accounts"][0]["cost"]["epsilon"] == 2.0
-    released = owner.http.post("/toy/titles", json=body)
-    assert released.status_code == 200, released.text
-    assert len(released.json()["topic"]) == 384
-    assert owner.committed() == 2.0
-
-
 def test_the_mechanism_releases_and_is_priced_and_shown(owner: Tenant) -> None:
     embed = next(model for model in owner.http.get("/models").json()["models"] if model["role"] == "embed")
     assert "toy_uniform" in embed["mechanisms"]

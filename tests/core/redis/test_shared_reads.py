@@ -32,24 +32,6 @@ def behind_gate(go, server, tmp_path):
     return run
 
 
-def test_a_caller_does_not_get_what_was_read_before_its_call(behind_gate, admin):
-    async def scenario(client, gate):
-        await admin.call("MSET", "{shared}:a", "old", "{shared}:b", "old")
-        reads = SharedReads(client)
-        gate.open.clear()
-        gate.answered.clear()
-        early = asyncio.create_task(reads.many(READ))
-        await gate.answered.wait()
-        await admin.call("MSET", "{shared}:a", "new", "{shared}:b", "new")
-        late = asyncio.create_task(reads.many(READ))
-        await asyncio.sleep(0)
-        gate.open.set()
-        assert await late == [b"new", b"new"]
-        await early
-
-    behind_gate(scenario)
-
-
 def test_a_key_that_was_revoked_authenticates_nobody_beside_earlier_requests(behind_gate, go, acme, client):
     key = go(KeyStore(client, MASTER_KEY).create("acme", by="cli")).key
 

@@ -6,8 +6,6 @@ from gateway_kit import Tenant
 from inprocess_kit import Gateway
 from table_kit import texts
 
-from core.state.alerts import AlertLimits
-
 HOOK = {"url": "https://hooks.example/alerts"}
 NEAR = {"when": {"kind": "budget_used", "share": 0.8}, "webhook": HOOK}
 CANARY = "Zimtstern-4711"
@@ -136,12 +134,3 @@ def test_the_operators_rules_are_its_own(gateway: Gateway, admin: httpx.Client) 
 def test_a_cursor_and_a_status_are_checked(admin: httpx.Client) -> None:
     assert admin.get("/alerts", params={"cursor": CANARY}).json()["code"] == "invalid-input"
     assert admin.get("/alerts", params={"status": CANARY}).status_code == 422
-
-
-def test_the_number_of_rules_is_limited(gateway: Gateway, admin: httpx.Client) -> None:
-    body = {"when": {"kind": "integrity"}}
-    for number in range(AlertLimits.rules_max):
-        assert admin.put(f"/alerts/rules/r{number}", json=body).status_code == 201
-    answer = admin.put("/alerts/rules/more", json=body)
-    assert (answer.status_code, answer.json()["limit"]) == (429, "alert_rules_per_tenant_max")
-    assert admin.put("/alerts/rules/r0", json=body).status_code == 200

@@ -34,14 +34,6 @@ def test_a_file_that_holds_no_whole_key_is_refused_and_stays(tmp_path: Path) -> 
         assert path.read_text() == f"{content}\n"
 
 
-def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "admin.key"
-    path.write_text(f"{MADE}\n")
-    path.chmod(0o640)
-    with pytest.raises(ValueError, match="owner"):
-        Gateway(Settings(data_dir=tmp_path))
-
-
 def test_the_key_is_made_once_and_kept(tmp_path: Path) -> None:
     first = Gateway(Settings(data_dir=tmp_path))
     path = tmp_path / "admin.key"

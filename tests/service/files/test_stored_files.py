@@ -127,22 +127,6 @@ def test_the_quota_counts_what_every_gateway_has_stored(
         gateway.on_loop(first.remove(SHARED_OWNER, DOMAINS, name))
 
 
-def test_what_has_expired_is_gone_and_counts_no_more(
-    gateway: Gateway, pair: tuple[StoredFiles, StoredFiles], owner: str, source: Path
-) -> None:
-    first, second = pair
-    name = "a" * 32
-    ends_ms = int(time.time() * 1000) + 3_600_000
-    for ends in (ends_ms, 1):
-        named = gateway.on_loop(first.upload(owner, ARTIFACTS, name, {PACK: source}, ends_ms=ends))
-        gateway.on_loop(first.index.put(owner, named))
-        kept = ends == ends_ms
-        assert (gateway.on_loop(second.find(owner, ARTIFACTS, name)) is not None) == kept
-        assert (name in gateway.on_loop(second.index.of_owner(owner, ARTIFACTS))) == kept
-        assert (gateway.on_loop(second.index.used(owner)) > 0) == kept
-    assert not gateway.on_loop(second.remove(owner, ARTIFACTS, name))
-
-
 def test_only_blobs_that_nothing_can_name_any_more_are_orphans(
     gateway: Gateway, pair: tuple[StoredFiles, StoredFiles], owner: str, source: Path, tmp_path: Path
 ) -> None:

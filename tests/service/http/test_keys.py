@@ -28,7 +28,7 @@ DESCRIPTION = {"/openapi.json", "/docs"} | {
 }
 
 
-keyed = module_gateway(ADMIN_KEY_PREVIOUS="p" * 40, changes={"service.ledger_connection.KEYS_PER_TENANT_MAX": 6})
+keyed = module_gateway(ADMIN_KEY_PREVIOUS="p" * 40)
 
 
 def routes(app: FastAPI) -> Iterator[tuple[str, str, list[Needs]]]:
@@ -144,13 +144,6 @@ def test_the_words_of_a_key_are_where_its_releases_are(keyed: Gateway) -> None:
     log = keyed.admin.get("/admin/audit?limit=1000").json()["entries"]
     logged = next(entry["details"] for entry in log if entry["target"].endswith(again["key_id"]))
     assert logged.items() >= words.items()
-
-
-def test_keys_above_the_limit_are_refused(keyed: Gateway) -> None:
-    own = keyed.with_key(keyed.tenant(), "admin").http
-    answers = [own.post("/keys") for _ in range(5)]
-    assert [answer.status_code for answer in answers] == [201, 201, 201, 201, 429]
-    assert (answers[4].json()["code"], answers[4].json()["limit"]) == ("tenant-limit", "keys_per_tenant_max")
 
 
 def test_invalid_terms_are_refused(keyed: Gateway) -> None:

@@ -137,20 +137,6 @@ def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: 
         assert ended["started_ms"] < until(first.http, behind)["started_ms"]
 
 
-@pytest.mark.usefixtures("processes")
-def test_jobs_that_are_created_and_cancelled_leave_so_many_records(tmp_path: Path) -> None:
-    with opened_gateway(tmp_path, changes={"service.ledger_connection.JOB_RECORDS_PER_TENANT_MAX": 4}) as gateway:
-        tenant = gateway.tenant()
-        for _ in range(4):
-            tenant.http.post(f"/jobs/{submitted(tenant)}/cancel")
-        refused = submit(tenant.http, rows(2))
-        other = submit(gateway.tenant().http, rows(2))
-        folders = [path for path in (gateway.data_dir / "jobs").iterdir() if path.is_dir()]
-    assert over(refused, "job_records_per_tenant_max")
-    assert other.status_code == 202
-    assert len(folders) <= 2, "a refused job leaves no files"
-
-
 def keep(gateway: Gateway, tenant: Tenant, kind: str, *names: str) -> None:
     """Files as of earlier jobs."""
     path = gateway.data_dir / "as-if-built"
