@@ -59,13 +59,6 @@ def test_surrogates_of_names_are_names_and_the_same_for_the_same_name(tenant: Te
     assert first.replace(" ", "").replace("-", "").replace("'", "").isalpha()
 
 
-def test_names_are_replaced_by_public_words_under_metric_dp(tenant: Tenant) -> None:
-    row = masked(tenant, "Then Maria Keller arrived.", fill={"mode": "metric_dp", "epsilon": 5.0})
-    assert row["text"].startswith("Then ")
-    assert row["text"].endswith(" arrived.")
-    assert row["masked_tokens"] == 2
-
-
 def test_the_catalogue_says_what_finds_an_entity(tenant: Tenant) -> None:
     rows = {row["name"]: row for row in tenant.http.get("/entities").json()["entities"]}
     models = {row["role"]: row for row in tenant.http.get("/models").json()["models"]}

@@ -23,13 +23,3 @@ def test_an_answer_names_the_document_as_its_unit_and_hides_the_number_of_senten
         "adjacency": "replace-one document, of any number of sentences", "public": [], "epsilon": 2.5, "delta": 0.0,
         "mechanism": MECHANISM,
     }  # fmt: skip
-
-
-def test_it_is_charged_as_a_sentence_level_release_is(tenant: Tenant) -> None:
-    body = tenant.embed(epsilon=2.5, mechanism=MECHANISM).json()
-    assert body["budget"]["unit"] == "sentence"
-    assert body["budget"]["committed"]["epsilon"] == 2.5
-    assert tenant.committed("sentence") == tenant.committed("token") == 2.5
-    assert tenant.committed("record") == 0.0
-    tenant.embed(epsilon=1.5, mechanism="clipped_cosine")
-    assert tenant.committed("sentence") == 4.0, "both count on one account"
