@@ -513,6 +513,8 @@ class KeyOptions(TypedDict, total=False):
     roles: list[str] | None
     expires_s: int | None
     label: str
+    purpose: str
+    recipient: str
 
 
 class TenantOptions(TypedDict, total=False):
