@@ -195,7 +195,7 @@ _BASIC_ONLY = (
 
 class BudgetExhausted(LedgerError):
     code = "budget-exhausted"
-    title = "The privacy budget does not cover this request."
+    title = "The privacy budget does not cover this request; GET /budget/{account}/headroom says what still fits."
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class PlanMismatch(LedgerError):
 
 class UnknownAccount(LedgerError):
     code = "unknown-account"
-    title = "There is no such account."
+    title = "There is no such account; GET /budget lists yours."
 
 
 class TenantExists(LedgerError):
@@ -246,12 +246,12 @@ class TenantInactive(LedgerError):
 
 class UnknownTenant(LedgerError):
     code = "unknown-tenant"
-    title = "There is no such tenant."
+    title = "There is no such tenant; GET /admin/tenants lists all."
 
 
 class UnknownKey(LedgerError):
     code = "unknown-key"
-    title = "There is no such key."
+    title = "There is no such key; GET /keys lists those of a tenant."
 
 
 class IdempotencyConflict(LedgerError):
@@ -280,7 +280,7 @@ class HoldNotOpen(LedgerError):
 
 class UnknownJob(LedgerError):
     code = "unknown-job"
-    title = "There is no such job."
+    title = "There is no such job; GET /jobs lists yours."
 
 
 class JobQuotaExceeded(LedgerError):
@@ -361,7 +361,7 @@ class JobFilesLost(JobFailed):
 
 class RoleMissing(GatewayError):
     code = "role-missing"
-    title = "This API key does not have the role that the request needs."
+    title = "This API key does not have the role that the request needs. A key with the role admin makes others."
 
     def __init__(self, *, role: str) -> None:
         super().__init__()
@@ -393,11 +393,11 @@ class UnknownName(GatewayError):
     """By default the name is that of a domain. The further codes are those of other names."""
 
     code = "unknown-domain"
-    title = "There is no such domain."
+    title = "There is no such domain; GET /domains lists those there are."
     further_codes: ClassVar[Mapping[str, str]] = {
-        "unknown-alert-rule": "There is no such rule of alerts.",
-        "unknown-model": "There is no such model.",
-        "unknown-recogniser": "There is no such recogniser.",
+        "unknown-alert-rule": "There is no such rule; GET /alerts/rules lists yours.",
+        "unknown-model": "There is no such model; GET /v1/models and GET /models list those there are.",
+        "unknown-recogniser": "There is no such recogniser; GET /sanitize/recognisers lists yours.",
     }
 
 

@@ -18,6 +18,7 @@ from service.http.api_page import add_api_page
 from service.http.body import json_limits
 from service.http.exchange import OpenStreams, StreamGuard
 from service.http.middleware import BodyLimit, BodyPace, JsonLines, RequestContext, RequestTracing
+from service.http.problem_page import add_problem_page
 
 
 def create_app(gateway: Gateway) -> FastAPI:
@@ -88,6 +89,7 @@ def _without_routes(gateway: Gateway) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     add_api_page(app)
+    add_problem_page(app)
     app.state.parts = parts
     app.state.json_limits = json_limits(settings)
     return app

@@ -16,6 +16,8 @@ WORDS = {
     "tuple_type": "is not a list",
     "dict_type": "is not an object",
     "model_type": "is not an object",
+    "model_attributes_type": "is not an object",
+    "webhook_url": "is not https://HOST[:PORT]/PATH in ASCII, without a user and a fragment",
     "missing": "is missing",
     "union_tag_not_found": "is of no known form",
     "greater_than": "is not above {gt}",

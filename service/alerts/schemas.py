@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from service.config.providers import is_host
@@ -90,7 +91,7 @@ class Webhook(Strict):
     def _check_url(cls, value: str) -> str:
         """A URL of which nothing but its form is checked; `WebhookSender.check` decides whether it may be called."""
         if not _VISIBLE.fullmatch(value):
-            raise ValueError("a URL has visible ASCII characters alone")
+            raise PydanticCustomError("webhook_url", "is not a URL of a webhook")
         try:
             parts = urlsplit(value)
             readable = parts.port != 0 and parts.scheme in ("https", "http") and not parts.fragment
@@ -102,7 +103,7 @@ class Webhook(Strict):
             or parts.password is not None
             or not is_host(parts.hostname or "")
         ):
-            raise ValueError("a webhook is https://HOST[:PORT]/PATH, without a user and a fragment")
+            raise PydanticCustomError("webhook_url", "is not a URL of a webhook")
         return value
 
 

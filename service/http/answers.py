@@ -126,7 +126,7 @@ class _Facts(TypedDict):
 class ProblemDocument(_Facts):
     """An error (RFC 9457). It repeats no value of the request; docs/reference/problems.md lists the codes."""
 
-    type: Annotated[str, doc("A URN that ends with the code.")]
+    type: Annotated[str, doc("A link, relative to the gateway, to the page that explains the code.")]
     code: Annotated[str, doc("The stable name of the error.")]
     title: Annotated[str, doc("The error in a sentence, fixed for the code.")]
     status: NotRequired[Annotated[int, doc("The HTTP status; absent in the record of a job.")]]

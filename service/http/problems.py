@@ -90,6 +90,20 @@ _CODES: Mapping[int, str] = {
     431: "headers-too-large",
 }
 
+# What a plain status means, and what to do next.
+_MEANINGS: Mapping[int, str] = {
+    400: "The request is not of the form that HTTP or JSON asks for.",
+    401: "No API key, or one that is unknown, expired or revoked. Send it as `Authorization: Bearer KEY`.",
+    403: "The admin key opens no path of a tenant, and the key of a tenant none under /admin.",
+    404: "There is no such path. /docs shows all of them.",
+    405: "This path takes another method: the header Allow names it.",
+    408: "The body arrived too slowly. Send it again.",
+    413: "The body is larger than the gateway permits. Send less at a time.",
+    415: "The body has another Content-Type than this path takes: application/json, unless /docs says otherwise.",
+    429: "Too many requests. Retry-After says how many seconds to wait.",
+    431: "The head of the request is too large. Send fewer or shorter headers.",
+}
+PROBLEMS_PATH = "/problems"
 ANTHROPIC_PATH = "/v1/messages"
 
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -209,7 +223,8 @@ def _parameter(field: str) -> str | None:
 
 
 def problem_type(code: str) -> str:
-    return f"urn:privacy-gateway:problem:{code}"
+    """A link to the code on the gateway's page of problems, relative to the address of the gateway."""
+    return f"{PROBLEMS_PATH}#{code}"
 
 
 def amount(value: Amount) -> BudgetAmount:
@@ -218,8 +233,17 @@ def amount(value: Amount) -> BudgetAmount:
 
 
 def status_of(error: errors.GatewayError) -> int:
-    of_kind = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
-    return STATUS_OF_CODE.get(error.code, of_kind)
+    return status_of_code(type(error), error.code)
+
+
+def status_of_code(kind: type[errors.GatewayError], code: str) -> int:
+    of_kind = next((status for known, status in STATUS if issubclass(kind, known)), 500)
+    return STATUS_OF_CODE.get(code, of_kind)
+
+
+def plain_statuses() -> dict[str, tuple[int, str]]:
+    """Status and meaning of the codes that stand for a plain HTTP status."""
+    return {code: (status, _MEANINGS[status]) for status, code in _CODES.items()}
 
 
 def error_block(error: errors.GatewayError) -> dict[str, Any]:
@@ -351,7 +375,7 @@ def block_of(error: errors.GatewayError | HTTPException) -> dict[str, Any]:
 
 def http_block(status: int) -> dict[str, Any]:
     """The content of the problem document of a plain HTTP status."""
-    return block(status, _CODES.get(status, "http-error"), HTTPStatus(status).phrase)
+    return block(status, _CODES.get(status, "http-error"), _MEANINGS.get(status, HTTPStatus(status).phrase))
 
 
 def documented(**reasons: str) -> dict[int | str, dict[str, Any]]:

@@ -133,7 +133,7 @@ def client_network(address: str) -> str:
 
 def _digits(value: str) -> str:
     if not (value.isascii() and value.isdigit()):
-        raise ValueError("digits alone")
+        raise PydanticCustomError("int_parsing", "digits alone")
     return value
 
 

@@ -23,7 +23,7 @@ PAGES = {
 }  # fmt: skip
 PUBLIC = {"/livez", "/readyz", "/metrics"} | PAGES
 # The description of the API and its page, without a dependency.
-DESCRIPTION = {"/openapi.json", "/docs"} | {
+DESCRIPTION = {"/openapi.json", "/docs", "/problems"} | {
     f"/static-offline-docs/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
 }
 

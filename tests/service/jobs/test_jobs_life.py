@@ -233,7 +233,7 @@ def test_a_bad_corpus_fails_its_job(real_tenant: Tenant) -> None:
         assert failed["status"] == "failed"
         assert (failed["problem"]["code"], failed["problem"]["reason"]) == ("bad-corpus", reason)
         assert failed["problem"].get("line") == line
-        assert failed["problem"]["type"] == "urn:privacy-gateway:problem:bad-corpus"
+        assert failed["problem"]["type"] == "/problems#bad-corpus"
         assert "walrus" not in json.dumps(failed)
 
 
