@@ -52,6 +52,8 @@ if args.action == "put" then
   local old_bytes = old and tonumber(string.match(old, "%d+$")) or 0
   if args.only_new and old and kept ~= value then
     outcome = "exists"
+  elseif args.only_old and not old then
+    outcome = "gone"
   elseif not old and redis.call("ZCARD", index) >= args.entries_max then
     outcome = "vault_entries_max"
   elseif total - old_bytes + #value > args.bytes_max then

@@ -70,9 +70,19 @@ class Vault:
         """The keyed hash of a name, 64 hex digits. It differs between tenants."""
         return self._master_key.mac(Purpose.VAULT_NAME, tenant.encode(), name.encode("utf-8", "surrogatepass"))
 
-    async def put(self, tenant: str, name: str, content: bytes, *, lifetime_s: float, only_new: bool = False) -> bool:
+    async def put(
+        self,
+        tenant: str,
+        name: str,
+        content: bytes,
+        *,
+        lifetime_s: float,
+        only_new: bool = False,
+        only_old: bool = False,
+    ) -> bool:
         """Keep the content under this name, in place of an earlier one. It is durable when this returns. With
-        `only_new` an earlier one stays. Returns whether the content is kept.
+        `only_new` an earlier one stays, and with `only_old` nothing is kept without one. Returns whether the content
+        is kept.
 
         Raises TenantLimitReached if the tenant's entries or bytes would be too many."""
         entry_id = self.entry_id(tenant, name)
@@ -88,8 +98,9 @@ class Vault:
             entries_max=self._entries_max,
             bytes_max=self._bytes_max,
             only_new=only_new,
+            only_old=only_old,
         )
-        if found["outcome"] not in ("done", "exists"):
+        if found["outcome"] not in ("done", "exists", "gone"):
             raise TenantLimitReached(limit=found["outcome"])
         return bool(found["outcome"] == "done")
 

@@ -3,7 +3,7 @@
 Guarantee: an answer whose identifier a client has read is in the vault, for the entry is durable before the first byte
 with the identifier leaves. What a tenant stores is found by this tenant alone, for the same upstream and identifier. An
 entry changes at the end of its answer, by what the answer asks for, and then no more: requests that continue the same
-answer each make an entry of their own.
+answer each make an entry of their own. An entry that was deleted before does not come back.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from service.preparation import Preparation
 from service.proxy.dialects.protocol import CONTINUED
 
 KEY_BYTES = 32
-ASKED_BYTES = REQUESTS_MAX * QUESTION_CHARS_MAX
+ASKED_BYTES = 4 * REQUESTS_MAX * QUESTION_CHARS_MAX  # no character takes more in an entry, which is compressed
 _CHARS_FACTOR = 4  # characters of a mapping for each byte that an entry may have
 _CONTENT_FACTOR = 64  # bytes that an entry may expand to, for each of its bytes
 
@@ -36,7 +36,7 @@ class Kept:
     def packed(self, asked: Asked) -> bytes:
         """The bytes of an entry. `asked`: by the turns up to its answer."""
         is_open = () if asked.answered else asked.sentences
-        return self.key + self.content._replace(asked=is_open).packed()
+        return self.key + self.content._replace(asked=is_open, turns=asked.turns).packed()
 
 
 class Keeping:
@@ -77,7 +77,10 @@ class Keeping:
         if self._name is None or self._asked == self._written:
             return
         packed = await self._preparation.run(self._tenant, self._kept.chars, self._kept.packed, self._asked)
-        if not await self._vault.put(self._tenant, self._name, packed, lifetime_s=self._lifetime_s, only_new=is_new):
+        kept = await self._vault.put(
+            self._tenant, self._name, packed, lifetime_s=self._lifetime_s, only_new=is_new, only_old=not is_new
+        )
+        if is_new and not kept:
             raise UpstreamAnswerInvalid(reason="repeated-id")
         self._written = self._asked
 

@@ -301,7 +301,7 @@ class ProxyService:
 
 
 def _asked_before(earlier: Kept | None) -> Asked:
-    return Asked() if earlier is None else Asked(earlier.content.asked)
+    return Asked() if earlier is None else Asked(earlier.content.asked, turns=earlier.content.turns)
 
 
 def _sent(body: dict[str, Any], model: str) -> bytes:

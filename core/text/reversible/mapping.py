@@ -243,12 +243,13 @@ class Pair(NamedTuple):
 class Content(NamedTuple):
     """What a mapping is made of (`core.text.reversible.forms.mapping_of`). `blocked`: forms of surrogates that stand
     for something else in the conversation and are not restored. `asked`: what an upstream that keeps the conversation
-    asked for last (`core.text.recognisers.asked`). `packed` gives bytes, to be sealed."""
+    asked for last, `turns` before the last one (`core.text.recognisers.asked`). `packed` gives bytes, to be sealed."""
 
     pairs: tuple[Pair, ...]
     language: str
     blocked: frozenset[str] = frozenset()
     asked: tuple[str, ...] = ()
+    turns: int = 0
 
     def __repr__(self) -> str:
         return f"Content({len(self.pairs)} values)"
@@ -259,6 +260,7 @@ class Content(NamedTuple):
             "blocked": sorted(self.blocked),
             "pairs": [list(pair) for pair in self.pairs],
             "asked": self.asked,
+            "turns": self.turns,
         }
         return zlib.compress(json.dumps(content).encode())
 
@@ -268,7 +270,8 @@ class Content(NamedTuple):
         more."""
         content = json.loads(zlib.decompressobj().decompress(packed, bytes_max))
         pairs = tuple(Pair(*pair) for pair in content["pairs"])
-        return cls(pairs, content["language"], frozenset(content["blocked"]), tuple(content.get("asked", ())))
+        asked, turns = tuple(content.get("asked", ())), content.get("turns", 0)
+        return cls(pairs, content["language"], frozenset(content["blocked"]), asked, turns)
 
 
 class Mapping:

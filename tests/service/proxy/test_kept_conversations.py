@@ -5,6 +5,7 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from random import Random
 from typing import Any
 
 import httpx
@@ -15,6 +16,9 @@ from model_kit import ModelServer, heard_in, left_in
 
 from core.errors import LedgerUnavailable
 from core.state.vault import Vault
+from core.text.recognisers.asked import QUESTION_CHARS_MAX, REQUESTS_MAX, TURNS_MAX, Asked
+from service.proxy.kept_conversations import ASKED_BYTES, KEY_BYTES, Kept
+from service.proxy.service import NOTHING_MASKED
 
 FIRST = "I am Maria Keller and live in Lisbon."
 ORIGINALS = ("Maria", "Keller", "Lisbon", "Jonas", "Weber")
@@ -233,6 +237,47 @@ def test_the_answer_to_a_question_of_a_kept_conversation_does_not_leave(
             previous = f"a{number}"
             said(respond(tenant, llm, text, answer=previous, policy=policy, stream=stream, **continued))
     assert not left_in(llm.seen, ("533380006", "Sonnenschein", "7004512"))
+
+
+def test_a_question_of_a_kept_conversation_that_nobody_answers_ends(tenant: Tenant, llm: ModelServer) -> None:
+    waiting = [("Moment.", "Okay.")] * (TURNS_MAX // 2 + 1)
+    previous: Any = {}
+    for number, (text, reply) in enumerate((("Hello.", "What is your passport number?"), *waiting)):
+        llm.reply = partial(str.format, reply)
+        said(respond(tenant, llm, text, answer=f"a{number}", **previous))
+        previous = {"previous_response_id": f"a{number}"}
+    said(respond(tenant, llm, "533380006", answer="b", **previous, store=False))
+    assert llm.bodies[-1]["input"] == "533380006"
+
+
+def test_the_place_that_is_kept_for_questions_holds_those_of_any_script() -> None:
+    draw = Random(1)
+    kept = Kept(bytes(KEY_BYTES), NOTHING_MASKED.content)
+    for first, last in ((0x4E00, 0x9FFF), (0x20000, 0x2A6DF)):
+        asked = Asked(
+            tuple(
+                "".join(chr(draw.randint(first, last)) for _ in range(QUESTION_CHARS_MAX)) for _ in range(REQUESTS_MAX)
+            )
+        )
+        assert len(kept.packed(asked)) - len(kept.packed(Asked())) <= ASKED_BYTES
+
+
+def test_an_entry_that_is_deleted_while_its_answer_streams_does_not_come_back(
+    proxying: Gateway, tenant: Tenant, llm: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = proxying.service.parts[Vault]
+    put = vault.put
+
+    async def deleted_after(owner: str, *args: Any, only_new: bool = False, **named: Any) -> bool:
+        kept = await put(owner, *args, only_new=only_new, **named)
+        if only_new:
+            await vault.clear(owner)
+        return kept
+
+    monkeypatch.setattr(vault, "put", deleted_after)
+    llm.reply = lambda _: "What is your passport number?"
+    assert said(respond(tenant, llm, FIRST, answer="a1", stream=True)) == "What is your passport number?"
+    assert tenant.http.get("/vault").json()["entries"] == 0
 
 
 def test_the_answer_to_a_question_is_filled_under_a_budget(proxying: Gateway, llm: ModelServer) -> None:
