@@ -9,12 +9,15 @@ from functools import cached_property
 
 import regex  # type: ignore[import-untyped]
 
+from core.errors import RecogniserFailed
 from core.text.labelled import longest_first, phrases
-from core.text.recogniser import REGEX_TIMEOUT_S, texts_of
+from core.text.recogniser import REGEX_TIMEOUT_S, matches, texts_of
 
 _TEXTS = texts_of(__name__)
 ROLE_CHARS = 120
 PERSON_CHARS = 20
+READ_CHARS = 100_000
+WORDS_CHARS = 40  # more than an introduction or a role has
 
 
 def _any(key: str) -> str:
@@ -26,17 +29,41 @@ _NAME = regex.compile(rf"(?:[dl]['’])?(?:{_any('names')}){_VERSION}(?:['’]s)
 _SHARED = regex.compile(rf"(?:[dl]['’])?(?:{_any('shared')}){_VERSION}(?:['’]s)?")
 _PRODUCT = rf"(?:{_any('shared')})[ -](?:{_any('products')})(?![\p{{L}}\d]){_VERSION}"
 _PRODUCT_NAME = regex.compile(_PRODUCT)
-_INTRODUCED = regex.compile(
-    rf"(?<![\p{{L}}\d])(?:{_PRODUCT}|(?i:{_any('introductions')})[ ](?:{_any('names')}|{_any('shared')})(?![\p{{L}}\d]"
-    rf"|[ ]\p{{Lu}})[^\n]{{0,{ROLE_CHARS}}}?(?<!\p{{L}})(?i:{_any('roles')})(?!\p{{L}}))"
+_NAMED = regex.compile(
+    rf"(?<![\p{{L}}\d]){_PRODUCT}|(?<=[ ])(?P<who>{_any('names')}|{_any('shared')})(?![\p{{L}}\d]|[ ]\p{{Lu}})"
 )
+_INTRODUCTION = regex.compile(rf"(?r)(?<![\p{{L}}\d])(?:{_any('introductions')})[ ]", regex.IGNORECASE)
+_ROLE = regex.compile(rf"(?<!\p{{L}})(?:{_any('roles')})(?!\p{{L}})", regex.IGNORECASE)
 _NAMES = phrases(_TEXTS["names"]) + phrases(_TEXTS["shared"])
 _PERSON = regex.compile(rf"(?<!\p{{L}})(?:{_any('people')})[ ,]{{1,2}}\Z", regex.IGNORECASE)
 
 
 def introduced(text: str) -> bool:
-    """Whether a text introduces an assistant, or has a name such as `Claude Code`."""
-    return any(map(text.__contains__, _NAMES)) and _INTRODUCED.search(text, timeout=REGEX_TIMEOUT_S) is not None
+    """Whether the beginning of a text introduces an assistant, or has a name such as `Claude Code`.
+
+    Time: linear in the first `READ_CHARS` characters. Raises RecogniserFailed.
+    """
+    text = text[:READ_CHARS]
+    try:
+        return any(map(text.__contains__, _NAMES)) and _introduces(text)
+    except TimeoutError:
+        raise RecogniserFailed from None
+
+
+def _introduces(text: str) -> bool:
+    read = 0  # up to which no role stands after an introduction
+    for named in matches(_NAMED, text):
+        if named["who"] is None:
+            return True
+        start, end = named.span()
+        if _INTRODUCTION.match(text, max(0, start - WORDS_CHARS), start):
+            line_end = text.find("\n", end, end + ROLE_CHARS)
+            last = line_end if line_end >= 0 else end + ROLE_CHARS  # where a role begins
+            role = _ROLE.search(text, max(read, end), last + WORDS_CHARS, timeout=REGEX_TIMEOUT_S)
+            if role and role.start() <= last:
+                return True
+            read = last
+    return False
 
 
 class Assistants:

@@ -1,7 +1,14 @@
 """Names of assistants, of vendors of models and of tools stay where they are no people."""
 
+import pytest
+
+from core.errors import RecogniserFailed
+from core.text import recogniser
 from core.text.mask_entity import Tagged, find_tagged
 from core.text.policy import MaskPolicy
+from core.text.recognisers.assistants import READ_CHARS, introduced
+
+UNMARKED = str.maketrans("", "", "[]")
 
 # what a tagger takes for a name is in brackets
 STAYS = (
@@ -44,6 +51,15 @@ def kept_of(marked: str) -> tuple[list[str], int]:
     tagged = Tagged(text, frozenset({"PERSON"}), tuple(found))
     masks = find_tagged(text, MaskPolicy(entities=("PERSON",)), tagged)
     return [text[start:end] for start, end in sorted({(mask.start, mask.end) for mask in masks})], len(found)
+
+
+def test_an_introduction_is_read_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = "you are Claude or " * (READ_CHARS // 10)
+    assert not introduced(hostile + STAYS[1])
+    assert introduced(hostile[: READ_CHARS // 2] + STAYS[1].translate(UNMARKED))
+    monkeypatch.setattr(recogniser, "REGEX_TIMEOUT_S", 1e-6)
+    with pytest.raises(RecogniserFailed):
+        introduced(hostile)
 
 
 def test_public_names_stay_where_they_are_no_people() -> None:
