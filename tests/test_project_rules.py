@@ -66,7 +66,7 @@ gpu_workers.models:
 gpu_workers.handlers: engine models packs finetune  # what a fine-tuning has made predicts beside the encoder
 gpu_workers.jobs:
 gpu_workers.domains: jobs models packs  # an own pack uses the space of the shipped one
-gpu_workers.finetune: jobs models
+gpu_workers.finetune: jobs models packs  # the public axes of the bundled encoder's space
 gpu_workers.synthesis: jobs models
 gpu_workers.infill: jobs models handlers  # masks as the workers do
 core.accounting:

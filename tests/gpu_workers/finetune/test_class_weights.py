@@ -12,6 +12,7 @@ from core.accounting.plans import Certificate
 from core.finetune.inputs import UNWEIGHTED, Hyperparameters, Split
 from core.finetune.plan import PrivacyPlan
 from core.finetune.sampling import WEIGHT_RATIO_MAX, label_weights, noisy_counts
+from gpu_workers.finetune.artifact import LoadedClassifier, save_classifier
 from gpu_workers.finetune.gradients import UNIT, Method, PrivateGradient, clipped_sum
 from gpu_workers.finetune.training import Diverged, Task, fine_tune
 
@@ -76,7 +77,7 @@ def trained(folder: Path | None, used: Hyperparameters, planned: PrivacyPlan, me
     )  # fmt: skip
 
 
-def test_a_rare_label_is_learnt_with_weights_and_missed_without() -> None:
+def test_a_rare_label_is_learnt_with_weights_and_missed_without(tmp_path: Path) -> None:
     few = {"steps": 2}
     declared = trained(None, Hyperparameters(class_shares=(0.95, 0.05)), plan(**few))
     counted = trained(None, Hyperparameters(), plan(**few, counts_epsilon_nano=5 * 10**8))
@@ -86,6 +87,10 @@ def test_a_rare_label_is_learnt_with_weights_and_missed_without() -> None:
     assert (without.metrics.labels_given, without.metrics.balanced_accuracy) == (1, 0.5)
     assert set(declared.tensors) == {"head.weight", "head.bias"}
     assert declared.info.hyperparameters.class_shares == (0.95, 0.05)
+    save_classifier(tmp_path / "made.safetensors", declared.info, declared.tensors)
+    scores = LoadedClassifier(tmp_path / "made.safetensors", {}, device=CPU).probabilities(balanced().texts)
+    right = [LABELS[best] == label for best, label in zip(scores.argmax(axis=1), balanced().labels, strict=True)]
+    assert np.mean(right) == declared.metrics.accuracy, "the file's head reads whole vectors"
 
 
 def test_counts_are_drawn_once_and_kept_with_the_first_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
