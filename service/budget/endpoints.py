@@ -209,8 +209,8 @@ CAPABILITY = Capability(
         View(40, "headroom", "Headroom", "How many more requests fit, and what refuses the next one?", KeyRole.READ),
         View(50, "forecast", "Forecast", "When does the budget run out?", KeyRole.READ, chart=True),
         View(60, "spending", "Spending", "Who spent how much, and when?", KeyRole.READ, chart=True),
-        View(70, "subjects", "Subjects", "Whose next request is refused?", KeyRole.READ),
-        View(80, "bounds", "Bounds", "What is proven, and what is an estimate?", KeyRole.READ),
+        View(55, "subjects", "Subjects", "Whose next request is refused?", KeyRole.READ),
+        View(58, "bounds", "Bounds", "What is proven, and what is an estimate?", KeyRole.READ),
         View(
             90,
             "integrity",
@@ -220,6 +220,6 @@ CAPABILITY = Capability(
             operator=True,
         ),
         View(110, "journal", "Journal", "Who did what, and when?", KeyRole.READ),
-        View(120, "what-if", "What if", "What would this cost, and what would be left?", KeyRole.READ),
+        View(45, "what-if", "What if", "What would this cost, and what would be left?", KeyRole.READ),
     ],
 )

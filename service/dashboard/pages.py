@@ -80,15 +80,32 @@ def unavailable() -> Response:
     return answer
 
 
+# The parts of the menu, by the first order of their views.
+_GROUPS = ((130, "Work"), (60, "What happened?"), (40, "What is left?"), (0, "The gateway"))
+
+
+def _groups(offered: Sequence[View]) -> dict[str, list[View]]:
+    """The views by the question of their part of the menu."""
+    found: dict[str, list[View]] = {}
+    for view in offered:
+        found.setdefault(next(title for order, title in _GROUPS if view.order >= order), []).append(view)
+    return found
+
+
 def page(session: Session, view: View, offered: Sequence[View]) -> Response:
     """The page of a view, with links to those that are offered."""
-    return _page("view.html", session=session, view=view, views=offered, version=version("privacy-gateway"))
+    return _page("view.html", session=session, view=view, groups=_groups(offered), version=version("privacy-gateway"))
 
 
 def missing(session: Session, offered: Sequence[View]) -> Response:
     """The page for a view that does not exist, or that the session may not open."""
     return _page(
-        "missing.html", status=404, session=session, view=None, views=offered, version=version("privacy-gateway")
+        "missing.html",
+        status=404,
+        session=session,
+        view=None,
+        groups=_groups(offered),
+        version=version("privacy-gateway"),
     )
 
 

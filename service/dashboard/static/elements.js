@@ -82,9 +82,9 @@ export function card(label, value, more) {
 /**
  * A table that sorts by a click on a heading.
  * columns: `{title, cell(row), key?(row), number?, wide?}`; `key` gives what to sort by, and without it a column does not
- * sort. `wide`: takes a whole line where a row is a block.
+ * sort. `wide`: takes a whole line where a row is a block. `filtered`: with a field that hides rows, and its own scroll bar.
  */
-export function table(caption, columns, rows) {
+export function table(caption, columns, rows, { filtered = false } = {}) {
   // The roles remain on a narrow screen, where the style sheet makes a block of each row.
   const body = el("tbody", { role: "rowgroup" });
   let order = null;
@@ -115,7 +115,14 @@ export function table(caption, columns, rows) {
   fill();
   const top = el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, heads));
   const made = el("table", { role: "table" }, el("caption", {}, caption), top, body);
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
+  const region = el("div", { class: filtered ? "scroll tall" : "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
+  if (!filtered) return region;
+  const words = el("input", { type: "search", "aria-label": `Filter: ${caption}`, placeholder: "Filter" });
+  words.addEventListener("input", () => {
+    const wanted = words.value.trim().toLowerCase();
+    for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+  return el("div", {}, words, region);
 }
 
 /** Columns of a table by what they show and sort by, `of(row)`. `more`: further members of the column. */

@@ -56,6 +56,7 @@ function policyTable(rows) {
       { title: "Recognisers", cell: (row) => row.recognisers.map((each) => each.name).join(", "), wide: true },
     ],
     rows,
+    { filtered: true },
   );
 }
 
@@ -118,5 +119,6 @@ function entityTable(rows) {
       { title: "Languages", cell: (row) => row.languages.join(", "), key: (row) => row.languages.join() },
     ],
     rows,
+    { filtered: true },
   );
 }
