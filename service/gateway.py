@@ -22,6 +22,7 @@ from core.redis.client import LedgerClient
 from core.redis.embedded import EmbeddedRedis
 from core.state.jobs import JobStore
 from core.state.keystore import KeyStore
+from core.state.masking_counts import MaskingCounts
 from core.state.sessions import SessionStore
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.task_queue import Engine
@@ -229,6 +230,7 @@ def _releases(parts: Parts) -> ReleasePipeline:
         reuse=reuse,
         attempts=Attempts(parts[LedgerClient], parts[MasterKey]),
         preparation=parts[Preparation],
+        masking=parts[MaskingCounts],
     )
 
 
@@ -239,6 +241,7 @@ _SHARED: dict[type, Callable[[Parts], Any]] = {
     ArrayPool: lambda parts: parts[Engine].arrays,
     Workers: lambda parts: Workers(parts[Engine]),
     BodyMemory: _body_memory,
+    MaskingCounts: lambda parts: MaskingCounts(parts[LedgerClient]),
     Preparation: lambda _: Preparation(),
     Isolation: lambda _: Isolation(),
     StoredFiles: _files,

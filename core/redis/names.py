@@ -209,6 +209,11 @@ def files_key(owner: str, area: str) -> str:
     return f"{{{check_owner(owner)}}}:files:{check_label(area)}"
 
 
+def masking_counts_key(tenant: str, day: int) -> str:
+    """What masking did for a tenant on one day since 1970, a hash (`core.state.masking_counts`)."""
+    return f"{{{check_tenant(tenant)}}}:masking:{day}"
+
+
 def api_key_key(key_id: str) -> str:
     """One API key, a hash. It is outside the tenant's slot, because it is read before the tenant is known."""
     return f"api-key:{check_hex(key_id, length=KEY_ID_LENGTH)}"

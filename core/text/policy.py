@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import secrets
 from array import array
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -393,6 +394,13 @@ class Spans(Sequence[Span]):
             edges.append(end)
             numbers.append(kinds.setdefault((kind, technique), len(kinds)))
         return cls(edges, numbers, tuple(kinds))
+
+    def types(self) -> Counter[str]:
+        """How many regions each type has."""
+        found: Counter[str] = Counter()
+        for number, times in Counter(self.numbers).items():
+            found[self.kinds[number][0]] += times
+        return found
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -23,7 +23,7 @@ from core.state.keystore import ApiKey, KeyStore
 from gpu_workers.engine.fairness import Turns
 from service.admission import LedgerReads
 from service.config.settings import Settings
-from service.http.answers import BudgetAmount, doc
+from service.http.answers import BudgetAmount, KeyWords, doc, words_of
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.exchange import OpenStream, OpenStreamDep
@@ -82,20 +82,6 @@ class ExportParameters(JournalParameters):
     """The same, as a file."""
 
     format: Literal["jsonl", "csv"] = "jsonl"
-
-
-class KeyWords(TypedDict):
-    """What the creator of a key said of it; null for an empty one, and 30 days after the key has ended."""
-
-    key_label: Annotated[str | None, doc("The name of the API key.")]
-    purpose: Annotated[str | None, doc("What the releases of the key are for.")]
-    recipient: Annotated[str | None, doc("Who receives the releases of the key.")]
-
-
-def words_of(key: ApiKey | None) -> KeyWords:
-    if key is None:
-        return {"key_label": None, "purpose": None, "recipient": None}
-    return {"key_label": key.label or None, "purpose": key.purpose or None, "recipient": key.recipient or None}
 
 
 class JournalLine(KeyWords):

@@ -35,9 +35,8 @@ from core.reports.series import (
 from core.state.keystore import KeyStore
 from service.admission import LedgerReads
 from service.budget.forecasting import ROWS_MAX
-from service.budget.journal import words_of
 from service.config.settings import Settings
-from service.http.answers import BudgetAmount, doc
+from service.http.answers import BudgetAmount, doc, words_of
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount

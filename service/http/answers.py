@@ -15,6 +15,8 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter
 from pydantic_core.core_schema import definitions_schema
 from typing_extensions import TypedDict
 
+from core.state.keystore import ApiKey
+
 PROBLEM_TYPE = "application/problem+json"
 PROVIDERS_PREFIX = "/v1/"  # under it, errors have the shape of the provider whose clients call there
 SCHEMAS = "#/components/schemas/{model}"
@@ -56,6 +58,20 @@ class AnswerRoute(APIRoute):
         super().__init__(path, endpoint, **options)
         if self.response_model is not None:  # `include_router` makes the route that serves from this one
             self.response_model = Annotated[Any, _Declared(self.response_model)]
+
+
+class KeyWords(TypedDict):
+    """What the creator of a key said of it; null for an empty one, and 30 days after the key has ended."""
+
+    key_label: Annotated[str | None, doc("The name of the API key.")]
+    purpose: Annotated[str | None, doc("What the releases of the key are for.")]
+    recipient: Annotated[str | None, doc("Who receives the releases of the key.")]
+
+
+def words_of(key: ApiKey | None) -> KeyWords:
+    if key is None:
+        return {"key_label": None, "purpose": None, "recipient": None}
+    return {"key_label": key.label or None, "purpose": key.purpose or None, "recipient": key.recipient or None}
 
 
 class BudgetAmount(TypedDict):

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from core.errors import ClientGone, NotStarted, TaskFailed, UnknownName
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
+from core.state.masking_counts import MaskingCounts
 from core.state.vault import Vault
 from service.admission import LoadLimits
 from service.capability import Capability
@@ -219,6 +220,7 @@ def _masking(parts: Parts) -> ConversationMasking:
         releases=parts[ReleasePipeline],
         preparation=parts[Preparation],
         surrogate_key=parts[MasterKey].surrogate_key,
+        counts=parts[MaskingCounts],
     )
 
 

@@ -13,6 +13,7 @@ import hmac
 import pickle
 import re
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from core import spans
 from core.errors import InvalidInput
 from core.memory import ByteCache
+from core.state.masking_counts import MaskingCounts
 from core.text.policy import AUTO, PER_TENANT
 from core.text.reversible.mapping import Content, MaskedConversation
 from core.text.reversible.mapping import Mapping as Surrogates
@@ -74,8 +76,10 @@ class ConversationMasking:
         releases: ReleasePipeline,
         preparation: Preparation,
         surrogate_key: Callable[[str], bytes],
+        counts: MaskingCounts,
     ) -> None:
-        """`surrogate_key`: tenant -> the key of its surrogates."""
+        """`surrogate_key`: tenant -> the key of its surrogates. `counts`: where finds and refusals are counted."""
+        self._counts = counts
         self._policies = policies
         self._sanitize = sanitize
         self._releases = releases
@@ -92,19 +96,27 @@ class ConversationMasking:
         turned: Sequence[Sequence[Turned]],
         client_disconnected: asyncio.Event,
         *,
+        model: str | None,
         own_key: bytes,
         first: str,
         earlier: Content | None,
     ) -> Surrogates:
-        """Mask the fields in place. `turned`: their texts. `own_key`: of the conversation's surrogates, unless they are
-        those of the tenant. `first`: the first message of the user. `earlier`: what earlier turns were masked with.
+        """Mask the fields in place. `turned`: their texts. `model`: whose request it is, for the counts. `own_key`: of
+        the conversation's surrogates, unless they are those of the tenant. `first`: the first message of the user.
+        `earlier`: what earlier turns were masked with.
 
         Raises InvalidInput for what the policy refuses; what the engine raises; TaskFailed without surrogates."""
         block = self._policies.proxied(terms.policy).block
-        reads = await self._read(caller, terms, fields, turned, client_disconnected)
-        for each, own in zip(fields, reads, strict=True):
-            for read in own:
-                _refuse_blocked(read, block, each.slot.path)
+        finds: Counter[str] = Counter()
+        try:
+            reads = await self._read(caller, terms, fields, turned, client_disconnected, finds)
+            for each, own in zip(fields, reads, strict=True):
+                for read in own:
+                    _refuse_blocked(read, block, each.slot.path)
+        except InvalidInput:
+            self._counts.note(caller.tenant, caller.key_id, model, refused=1, finds=finds)
+            raise
+        self._counts.note(caller.tenant, caller.key_id, model, requests=1, finds=finds)
         # system prompts and tools stand first, wherever the request has them, since later turns come after them
         ordered = sorted(zip(fields, reads, strict=True), key=lambda pair: TURN.match(pair[0].slot.path) is not None)
         texts = [text for each, _ in ordered for text in each.texts]
@@ -127,8 +139,11 @@ class ConversationMasking:
         fields: Sequence[Field],
         turned: Sequence[Sequence[Turned]],
         client_disconnected: asyncio.Event,
+        finds: Counter[str],
     ) -> list[list[TextFinds]]:
-        """What was found in each text of each field. Raises InvalidInput for a language that the policy refuses."""
+        """What was found in each text of each field. `finds` gets the types of finds in texts that are new.
+
+        Raises InvalidInput for a language that the policy refuses."""
         paths = {
             text: each.slot.path
             for each, own in zip(reversed(fields), reversed(turned), strict=True)
@@ -136,7 +151,8 @@ class ConversationMasking:
             for text in own
             if text.text.strip()
         }
-        found = dict(zip(paths, await self._read_texts(caller, terms, paths, client_disconnected), strict=True))
+        texts = await self._read_texts(caller, terms, paths, client_disconnected, finds)
+        found = dict(zip(paths, texts, strict=True))
         reads = [
             [found.get(text, NOTHING) if each.is_inspected else NOTHING for text in own]
             for each, own in zip(fields, turned, strict=True)
@@ -147,7 +163,12 @@ class ConversationMasking:
         return reads
 
     async def _read_texts(
-        self, caller: Caller, terms: Terms, paths: Mapping[Turned, str], client_disconnected: asyncio.Event
+        self,
+        caller: Caller,
+        terms: Terms,
+        paths: Mapping[Turned, str],
+        client_disconnected: asyncio.Event,
+        finds: Counter[str],
     ) -> list[TextFinds]:
         """What was found in each text of `paths`, which says where it stands first."""
         tenant = caller.tenant
@@ -163,6 +184,7 @@ class ConversationMasking:
             for name, result in zip(missing, results, strict=True):
                 kept[name] = read_of(result)
                 self._finds.keep(name, kept[name])
+                finds.update(region.type for region in kept[name].regions)
         return [kept[name] for name in names]
 
     async def _mask(

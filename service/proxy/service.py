@@ -185,6 +185,7 @@ class ProxyService:
             fields,
             turns.texts,
             client_disconnected,
+            model=model,
             own_key=own_key,
             first=first,
             earlier=None if earlier is None else earlier.content,
@@ -223,7 +224,15 @@ class ProxyService:
         seed = first if conversation is None else conversation
         own_key = _conversation_key(self._surrogate_key(caller.tenant), seed)
         return await self._masking.mask(
-            caller, terms, fields, turns.texts, client_disconnected, own_key=own_key, first=first, earlier=None
+            caller,
+            terms,
+            fields,
+            turns.texts,
+            client_disconnected,
+            model=None,
+            own_key=own_key,
+            first=first,
+            earlier=None,
         )
 
     def proxy_terms(self, tenant: str, policy: str | None) -> ProxyTerms:

@@ -18,6 +18,7 @@ import asyncio
 import logging
 import time
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ from core.ledger.records import Replay, Reserved
 from core.ledger.reuse import Attempts, KeptResult, ReuseStore
 from core.ledger.transitions import Ledger
 from core.master_key import Claim, MasterKey
+from core.state.masking_counts import MaskingCounts
+from core.text.policy import Sanitised
 from gpu_workers.engine.task_queue import Engine
 from service import metrics
 from service.config.settings import Settings
@@ -165,8 +168,11 @@ class ReleasePipeline:
         reuse: ReuseStore | None,
         attempts: Attempts,
         preparation: Preparation,
+        masking: MaskingCounts,
     ) -> None:
-        """`reuse`: where results are kept for repeats; None where no release is reused."""
+        """`reuse`: where results are kept for repeats; None where no release is reused. `masking`: where finds of work
+        without a price are counted."""
+        self._masking = masking
         self._settings = settings
         self._ledger = ledger
         self._master_key = master_key
@@ -352,6 +358,8 @@ class ReleasePipeline:
     ) -> list[Buffer]:
         """Run work without a guarantee: nothing is held, charged or kept, and its timing may be shown."""
         results = await self.results(caller, release_request, client_disconnected)
+        if masked := [result.spans.types() for result in results if isinstance(result, Sanitised)]:
+            self._masking.note(caller.tenant, caller.key_id, None, requests=1, finds=sum(masked, Counter()))
         if release_request.follow is not None:
             following = await self._preparation.run(
                 caller.tenant, release_request.answer_size(results), release_request.follow, results

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from core.errors import InvalidInput
 from core.master_key import MasterKey
 from core.state.keystore import KeyRole
+from core.state.masking_counts import MaskingCounts
 from core.text.mask_words import AllowLists
 from gpu_workers.engine.task_queue import Engine
 from service.capability import Capability, Estimated, View
@@ -27,6 +28,7 @@ from service.parts import Part, Parts
 from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.restore.tokens import RestoreTokens
+from service.sanitize import counts
 from service.sanitize.answers import PolicyList, RefusedLine, SanitizedDocuments, SanitizedRow, SummaryLine
 from service.sanitize.fills import TunedModels
 from service.sanitize.policies import Policies, load_policies
@@ -170,7 +172,7 @@ def _price(parts: Parts) -> Estimated:
 
 CAPABILITY = Capability(
     name="sanitize",
-    routers=[router, recognisers_router],
+    routers=[router, counts.router, recognisers_router],
     services={
         Policies: _policies,
         TunedModels: lambda parts: TunedModels(parts[StoredFiles]),
@@ -181,8 +183,11 @@ CAPABILITY = Capability(
     },
     prices=lambda parts: [_price(parts)],
     views=[
+        View(75, "masking", "Masking", "What did masking find, for whom, and what was refused?", KeyRole.READ),
         View(135, "playground", "Playground", "What would a language model see of a text?", KeyRole.RELEASE),
         View(140, "try", "Try it", "What does the gateway make of a document?", KeyRole.RELEASE),
     ],
     begin=lambda parts: parts[RecogniserStore].open(),
+    background=lambda parts: [parts[MaskingCounts].write_regularly()],
+    end=lambda parts: parts[MaskingCounts].write(),
 )

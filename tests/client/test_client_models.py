@@ -35,6 +35,7 @@ CALLS: dict[str, Callable[[Gateway], Any]] = {
     "POST /sanitize": lambda client: client.sanitize(["a"]),
     "POST /sanitize/batch": lambda client: list(client.sanitize_stream(["a"], fill={"mode": "marker"})),
     "GET /policies": lambda client: client.policies(),
+    "GET /masking/counts": lambda client: client.masking_counts(days=7),
     "POST /restore": lambda client: client.restore(["a"], "token"),
     "POST /sanitize/recognisers/test": lambda client: client.recognisers.try_out({"deny": ["a"]}, "a"),
     "GET /sanitize/recognisers": lambda client: list(client.recognisers.list()),

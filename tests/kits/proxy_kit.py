@@ -5,6 +5,7 @@ POLICIES = """
 kept = { proxy = { vault = true }, fill = { mode = "surrogate" } }
 kept-numbered = { proxy = { vault = true }, fill = { mode = "class_marker" } }
 forgotten = { fill = { mode = "surrogate" } }
+no-cards = { fill = { mode = "surrogate" }, proxy = { block = ["CREDIT_CARD"] } }
 unread = { fill = { mode = "surrogate" }, proxy = { unread = ["provider", "messages.channel"] } }
 by-patterns = { fill = { mode = "surrogate" }, proxy = { system = "patterns" } }
 trusting = { fill = { mode = "surrogate" }, proxy = { system = "pass" } }

@@ -246,6 +246,19 @@ def test_spending_by_subject_leads_to_its_journal(served: Gateway, browser: Brow
         expect(page.get_by_label("Account", exact=True)).to_have_value(rows[0]["subject"])
 
 
+def test_masking_has_the_counts_of_the_api(served: Gateway, browser: Browser, owner: Tenant) -> None:
+    text = "Write to maria@example.org or to paul@example.org."
+    assert owner.http.post("/sanitize", json={"documents": [{"text": text}]}).status_code == 200
+    [row] = until(lambda: get(owner, "/masking/counts")["rows"])
+    assert row["finds"]["EMAIL_ADDRESS"] == 2
+    with open_page(browser, served.url) as page:
+        visit(page, owner.key, "/dashboard/masking")
+        finds = list(row["finds"].values())
+        assert figures(page, "Finds by type", "Finds") == [(each,) for each in finds]
+        assert cards(page) == {"Requests masked": [1], "Finds": [sum(finds)], "Requests refused": [0]}
+        assert page.locator("nav .group").all_text_contents() == ["What is left?", "What happened?", "Work"]
+
+
 def test_the_subjects_near_their_limit(served: Gateway, browser: Browser, clinic: Tenant) -> None:
     everyone = get(clinic, "/budget/clinic/sentence/subjects")["subjects"]
     with open_page(browser, served.url) as page:
@@ -382,7 +395,7 @@ def test_each_filter_of_the_journal(served: Gateway, owner: Tenant, clinic: Tena
 def test_the_views_are_accessible_and_no_string_becomes_markup(
     served: Gateway, browser: Browser, owner: Tenant, clinic: Tenant
 ) -> None:
-    accessible(browser, served.url, owner.key, VIEWS, lambda _: None)
+    accessible(browser, served.url, owner.key, (*VIEWS, "masking"), lambda _: None)
     accessible(browser, served.url, clinic.key, ("subjects",), lambda _: None)
     kept = ("form_token", "cursor", "next_cursor", "by")  # also ids of keys, steps and states may be any text
     harmless(browser, served.url, owner.key, [*VIEWS, "spending?by=route", "spending?by=key"], kept=kept)

@@ -186,6 +186,10 @@ class Catalogue(MethodGroup):
         """The operator's policies that the tenant may name, or must use."""
         return await self._connection.rows(get("/policies"), "policies")
 
+    async def masking_counts(self, *, days: int | None = None) -> list[dict[str, Any]]:
+        """What masking did in the last days, by API key and model: requests, refusals, finds by type."""
+        return await self._connection.rows(get("/masking/counts", days=days), "rows")
+
 
 class Models(MethodGroup):
     """Models, presets and projections."""
