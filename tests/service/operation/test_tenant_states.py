@@ -138,7 +138,7 @@ def test_states_by_command(served: Gateway) -> None:
     assert closed.returncode == 0, closed.stderr
     assert tenant.http.get("/budget").status_code == 401
     unknown = run_command(served.data_dir, "tenant", "suspend", "nobody", "--reason", "unpaid")
-    assert (unknown.returncode, unknown.stderr) == (1, "error: There is no such tenant.\n")
+    assert (unknown.returncode, unknown.stderr) == (1, "error: There is no such tenant; GET /admin/tenants lists all.\n")
 
 
 @pytest.mark.parametrize(
