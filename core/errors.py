@@ -246,7 +246,7 @@ class TenantInactive(LedgerError):
 
 class UnknownTenant(LedgerError):
     code = "unknown-tenant"
-    title = "There is no such tenant; GET /admin/tenants lists all."
+    title = "There is no such tenant."
 
 
 class UnknownKey(LedgerError):

@@ -89,6 +89,13 @@ class MaskingCounts:
         added = [("HINCRBY", key, orjson.dumps(name), number) for name, number in counts.items() if number]
         await self._client.call_many([*added, ("EXPIRE", key, (DAYS_MAX + 1) * _DAY_MS // 1000)])
 
+    async def remove(self, tenant: str) -> None:
+        """Remove the counts of a tenant."""
+        self._pending.pop(tenant, None)
+        last = await self._client.now_ms() // _DAY_MS
+        keys = [names.masking_counts_key(tenant, day) for day in range(last - DAYS_MAX, last + 1)]
+        await self._client.call("DEL", *keys)
+
     async def read(self, tenant: str, days: int) -> tuple[int, list[MaskingRow]]:
         """Return when the first of the last `days` days begins, and their rows, those with most requests first."""
         last = await self._client.now_ms() // _DAY_MS

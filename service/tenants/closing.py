@@ -19,6 +19,7 @@ from core.ledger.transitions import Ledger
 from core.redis import names
 from core.state.alerts import AlertStore
 from core.state.keystore import KeyStore
+from core.state.masking_counts import MaskingCounts
 from core.state.stored_files import AREAS
 from core.state.vault import Vault
 from service.config.data_dir import owner_folder
@@ -73,6 +74,7 @@ class TenantClosing:
     files: StoredFiles
     vault: Vault
     alerts: AlertStore
+    counts: MaskingCounts
     data_dir: Path
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -94,6 +96,7 @@ class TenantClosing:
             with suppress(UnknownName):
                 await self.alerts.delete_rule(tenant, rule)
         await self.vault.clear(tenant)
+        await self.counts.remove(tenant)
         await self._remove_recognisers(tenant)
         for job_id in await self.jobs.store.unfinished_ids(tenant):
             await self.jobs.cancel(tenant, job_id)

@@ -15,6 +15,7 @@ from core.ledger.records import TenantState
 from core.ledger.transitions import Ledger
 from core.state.alerts import AlertStore
 from core.state.keystore import DEFAULT_ROLES, LIFE_S_MAX, OVERLAP_S_MAX, WORDS, KeyRole, KeyStore, NewKey
+from core.state.masking_counts import MaskingCounts
 from core.state.vault import Vault
 from gpu_workers.engine.protocol import GATEWAY
 from service.accounting.calculations import Calculations
@@ -260,6 +261,7 @@ def _closing(parts: Parts) -> TenantClosing:
         parts[StoredFiles],
         parts[Vault],
         parts[AlertStore],
+        parts[MaskingCounts],
         parts[Settings].data_dir,
     )
 

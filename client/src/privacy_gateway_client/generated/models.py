@@ -529,7 +529,7 @@ class ProblemDocument(Answer):
     workers: dict[str, Any] | None = None
     """The stage of each worker; of `not-ready`."""
     type: str
-    """A URN that ends with the code."""
+    """A link, relative to the gateway, to the page that explains the code."""
     code: str
     """The stable name of the error."""
     title: str
