@@ -33,7 +33,7 @@ SETTINGS = constants(
 
 @dataclass(frozen=True)
 class Picture:
-    """One file: a view of one of the seeded tenants, or of the operator. The picture ends after `height` pixels."""
+    """One file: a view, or another path, of a seeded tenant or of the operator. It ends after `height` pixels."""
 
     name: str
     path: str
@@ -56,6 +56,9 @@ PICTURES = (
     Picture("journal", "journal"),
     Picture("alerts", "alerts", height=1000),
     Picture("alerts-phone", "alerts", width=390, height=1300),
+    Picture("statement", "/budget/statement?format=html", height=1000),
+    Picture("operator-tenants", "tenants?tenant=acme", tenant=None, height=1000),
+    Picture("operator-audit", "audit", tenant=None, height=560),
     Picture("operator-alerts-dark", "alerts", tenant=None, dark=True, height=900),
     Picture("operator-integrity", "integrity", tenant=None, height=520),
     Picture("operator-integrity-phone", "integrity", tenant=None, width=390, height=844),
@@ -96,6 +99,9 @@ def seeded(gateway: Gateway) -> dict[str, Tenant]:
     body = {"model": "minilm-sentdp-eps10", "input": DOCUMENT}
     tenants["acme"].http.post("/v1/embeddings", json=body).raise_for_status()
     watch(gateway, tenants["acme"])
+    gateway.admin.post("/admin/tenants", json={"name": "acme", "epsilon": 1})  # fails, which the audit log shows
+    for name, state in (("research", "suspended"), ("clinic", "active")):
+        gateway.admin.put(f"/admin/tenants/{name}/state", json={"state": state, "reason": "no contract this year"})
     return tenants
 
 
@@ -144,8 +150,9 @@ def take(browser: Browser, gateway: Gateway, tenants: dict[str, Tenant]) -> None
         tenant = tenants[picture.tenant] if picture.tenant else None
         context = profile(browser, gateway, tenant, dark=picture.dark, width=picture.width, height=picture.height)
         page: Page = context.new_page()
-        page.goto(f"/dashboard/{picture.path}")
-        until_shown(page)
+        page.goto(picture.path if picture.path.startswith("/") else f"/dashboard/{picture.path}")
+        if page.locator("#view").count():
+            until_shown(page)
         if page.locator(".chart").count():
             page.locator(".chart canvas").wait_for()
         image = Image.open(io.BytesIO(page.screenshot()))

@@ -56,6 +56,7 @@ class Purpose(StrEnum):
     FILES = "stored-files-keyset-wrap"
     JOB_OUTCOME = "job-outcome"
     ARCHIVE = "archive-encryption"
+    STATEMENT = "statement"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ CAPABILITIES: tuple[Capability, ...] = (
     OPENAI,
     PROXY,
     GUARDRAIL,
+    TENANTS,  # before the budget, whose last path matches that of a statement
     BUDGET,
     ACCOUNTING,
     JOBS,
@@ -41,7 +42,6 @@ CAPABILITIES: tuple[Capability, ...] = (
     INFILL,
     SYNTHESIS,
     FINETUNE,
-    TENANTS,
     ALERTS,
     OPERATION,
     DASHBOARD,

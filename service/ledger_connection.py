@@ -1,7 +1,7 @@
 """Builds the ledger from the settings, for the gateway and for commands."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from core.blobs.store import BlobStore
 from core.errors import LedgerUnavailable
 from core.ledger.archive.archiver import KEEP_SEALS, Archiver
 from core.ledger.archive.store import ArchiveStore, LedgerArchive, ledgers_in
+from core.ledger.hash_chain.audit import LedgerAudit, audit_ledger, store_audit
 from core.ledger.hash_chain.epoch import EpochStore
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.transitions import Ledger, TenantCaps
@@ -109,6 +110,14 @@ def tenant_caps(settings: Settings) -> TenantCaps:
         stored_bytes_max=settings.stored_bytes_per_tenant_max,
         jobs_max=JOB_RECORDS_PER_TENANT_MAX,
     )
+
+
+async def audit_and_store(parts: LedgerParts) -> LedgerAudit:
+    """The audit, which the gateway then shows as the last one. A Redis that takes no write is audited all the same."""
+    report = await audit_ledger(parts.client, parts.master_key, parts.epoch_file, archive=parts.archive)
+    with suppress(LedgerUnavailable):
+        await store_audit(parts.client, parts.master_key, report)
+    return report
 
 
 @asynccontextmanager

@@ -56,8 +56,9 @@ service.dashboard: config http  # its pages use the REST API
 service.guardrail: config http releases proxy  # masks as requests to language models are
 # GET /models lists the projections, the fine-tuned models and the allow lists
 service.operation: config http sanitize vectors
-# the price of a plan follows from the domain's pack, and how often it fits from a calculation; closing ends jobs
-service.tenants: accounting config http releases domains files jobs operation
+# the price of a plan follows from the domain's pack, and how often it fits from a calculation; closing ends jobs;
+# a statement has a part of each
+service.tenants: accounting config http releases domains files jobs operation budget dashboard proxy sanitize
 service.processes: config files  # the processes of one gateway
 service.cli: config domains files openai processes releases sanitize tenants  # a front end of its own
 gpu_workers.packs:

@@ -15,7 +15,7 @@ those of a filter with the account's orders and shares of delta.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Unit
 from core.accounting.filters import GAUSSIAN as GAUSSIAN_ORDER
@@ -23,7 +23,7 @@ from core.accounting.filters import Division, filter_arms
 from core.amounts import BASIC, GAUSSIAN, RENYI, SQUARES
 from core.errors import InvalidInput
 from core.ledger import counters
-from core.ledger.records import AccountState, Debits, EntryAmount, JournalEntry
+from core.ledger.records import AccountState, CurrentLimit, Debits, EntryAmount, JournalEntry
 
 PLAN = "plan"
 PLAN_MISMATCH = "plan-mismatch"
@@ -225,6 +225,21 @@ def _countable(spent: counters.Vector, cost: counters.Vector) -> int:
 def _times(limit: counters.Vector, spent: counters.Vector, cost: counters.Vector, at: int) -> int:
     """Return how often `cost` fits at one position. A position that costs nothing does not limit the number."""
     return max(0, limit[at] - spent[at]) // cost[at] if cost[at] else counters.LARGEST
+
+
+def mean_cost(state: AccountState) -> counters.Vector | None:
+    """Return the mean cost of the account's releases so far, rounded up; None before the first one."""
+    spent = counters.plus(state.committed_vector, state.held_vector)
+    count = spent[counters.COUNT]
+    return tuple(-(-each // count) for each in spent) if count else None
+
+
+def with_current_limit(state: AccountState, epsilon_nano: int, lowered: Sequence[counters.Vector]) -> AccountState:
+    """Return the account as it would be with the current limit `lowered` (`lowered_limits`)."""
+    if not lowered:
+        return replace(state, current=None)
+    own = state.divisions.index(state.limit_vector) if state.limit_vector in state.divisions else 0
+    return replace(state, current=CurrentLimit(epsilon_nano, lowered[own], tuple(lowered)))
 
 
 MEMBER = "epsilon"

@@ -56,6 +56,14 @@ class IntegrityReads:
             audit=await last_audit(self._client, self._master_key),
         )
 
+    async def entries(self) -> int:
+        """Return how many entries all journals have."""
+        listed, found = await self._client.tenants(), 0
+        for start in range(0, len(listed), _BATCH):
+            reads = [("HGET", names.tenant_key(tenant), "seq") for tenant in listed[start : start + _BATCH]]
+            found += sum(int(seq or 0) for seq in await self._client.call_many(reads))
+        return found
+
     async def tenant(self, tenant: str) -> TenantIntegrity:
         """Return one tenant, whose last seal is verified. Raises UnknownTenant, LedgerNotTrusted."""
         [found] = await self._tenants([tenant])

@@ -55,8 +55,8 @@ class AlertService:
             secret=secret,
             tenants=tuple(body.tenants) if isinstance(body, OperatorRuleBody) and body.tenants is not None else None,
         )
-        await self._log.append(by=by, action="alert.put", target=_target(owner, name))
-        is_new = await self._store.put_rule(owner, name, rule.content())
+        async with self._log.before(by=by, action="alert.put", target=_target(owner, name)):
+            is_new = await self._store.put_rule(owner, name, rule.content())
         block = await self._block(rule)
         if is_new_secret and block["webhook"] is not None:
             block["webhook"]["secret"] = secret
@@ -65,8 +65,8 @@ class AlertService:
     async def delete(self, owner: str, name: str, *, by: str) -> None:
         """Delete a rule. Raises UnknownName."""
         await self._store.rule(owner, name)
-        await self._log.append(by=by, action="alert.delete", target=_target(owner, name))
-        await self._store.delete_rule(owner, name)
+        async with self._log.before(by=by, action="alert.delete", target=_target(owner, name)):
+            await self._store.delete_rule(owner, name)
 
     async def send_sample(self, owner: str, name: str) -> dict[str, str]:
         """Send a sample once to the webhook of a rule. Returns the result, nothing without a webhook.

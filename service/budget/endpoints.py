@@ -27,7 +27,7 @@ from service.admission import LedgerReads
 from service.budget.bounds import router as bounds
 from service.budget.events import BudgetWatch, events_router
 from service.budget.forecasting import BudgetForecast, forecast_of
-from service.budget.integrity import admin_router
+from service.budget.integrity import AuditNow, admin_router
 from service.budget.integrity import router as integrity
 from service.budget.journal import router as journal
 from service.budget.pricing import estimate_router, headroom_router
@@ -39,6 +39,7 @@ from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
 from service.http.strict import Digits, PagingDep
+from service.ledger_connection import LedgerParts
 from service.parts import Part, Parts
 from service.releases.answers import (
     Account,
@@ -197,12 +198,14 @@ CAPABILITY = Capability(
         account_router,  # last: the name of an account may hold slashes
     ],
     operator_routers=[admin_router],
+    background=lambda parts: [parts[AuditNow].run()],
     services={
         LedgerSeries: _series,
         SpendingTotals: lambda parts: SpendingTotals(parts[LedgerClient], archive=parts[LedgerArchive]),
         SubjectRanks: lambda parts: SubjectRanks(parts[LedgerClient], archive=parts[LedgerArchive]),
         BudgetWatch: lambda parts: BudgetWatch(parts[Ledger].last_numbers),
         IntegrityReads: lambda parts: IntegrityReads(parts[LedgerClient], parts[MasterKey]),
+        AuditNow: lambda parts: AuditNow(parts[LedgerParts]),
         LedgerReads: lambda _: LedgerReads(),
     },
     views=[

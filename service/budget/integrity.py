@@ -1,5 +1,7 @@
 """`GET /budget/integrity` and `GET /admin/integrity`: how far the ledger is sealed and audited, and what is open."""
 
+import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -8,20 +10,25 @@ from typing_extensions import TypedDict
 
 from core.accounting.events import Unit
 from core.amounts import Amount
-from core.errors import LedgerNotTrusted, LedgerUnavailable
+from core.errors import BlobError, LedgerError, LedgerNotTrusted, LedgerUnavailable
+from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.transitions import Ledger
 from core.reports.integrity import IntegrityReads, LedgerIntegrity, TenantIntegrity
 from core.reports.series import SpendingTotals, Totals
 from service.http.answers import BudgetAmount, doc
-from service.http.auth import OPERATOR, ReadCallerDep
+from service.http.auth import BY_OPERATOR, OPERATOR, ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
 from service.http.strict import PagingDep
+from service.ledger_connection import LedgerParts, audit_and_store
 from service.parts import Part
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 admin_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
 
-_NOT_TRUSTED = "The ledger does not match its seals. The gateway's log has the details."
+log = logging.getLogger("privacy_gateway.integrity")
+
+NOT_TRUSTED = "The ledger does not match its seals. The gateway's log has the details."
 
 
 class JournalSeals(TypedDict):
@@ -69,6 +76,7 @@ class AuditResult(TypedDict):
 
     at_ms: Annotated[int, doc("When it ended, in milliseconds since the epoch.")]
     ok: Annotated[bool, doc("Whether it found no fault.")]
+    entries: Annotated[int, doc("How many of the entries it has read: of the tenant, or of all journals.")]
 
 
 class BudgetIntegrity(SealState, OfTenant):
@@ -82,7 +90,6 @@ class WholeAudit(AuditResult):
 
     chain_ok: Annotated[bool, doc("Whether the chain of seals is whole.")]
     seals: Annotated[int, doc("How many seals were read.")]
-    entries: Annotated[int, doc("How many entries of journals were read.")]
     tenants: Annotated[int, doc("How many tenants were read.")]
     faulty: Annotated[list[str], doc("The tenants with a fault.")]
 
@@ -96,41 +103,75 @@ class TenantSeals(OfTenant):
 class LedgerIntegrityPage(SealState):
     """Seals, open holds and what was lost, of every tenant."""
 
+    entries: Annotated[int, doc("How many entries all journals have now.")]
+    auditing: Annotated[bool, doc("Whether this gateway audits the ledger now.")]
     last_audit: Annotated[WholeAudit | None, doc("The last audit; null for none.")]
     tenants: Annotated[list[TenantSeals], doc("A page of tenants, by name.")]
     next_cursor: Annotated[str | None, doc("The `cursor` of the next page; null on the last one.")]
 
 
+class AuditNow:
+    """Audits the whole ledger on request, once at a time, in batches between which requests are served."""
+
+    def __init__(self, parts: LedgerParts) -> None:
+        self._parts = parts
+        self._wanted = asyncio.Event()
+
+    @property
+    def is_running(self) -> bool:
+        return self._wanted.is_set()
+
+    def start(self) -> None:
+        """Begin an audit, unless one runs."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled: do the audits that are asked for."""
+        while True:
+            await self._wanted.wait()
+            try:
+                await audit_and_store(self._parts)
+            except (LedgerError, BlobError) as error:
+                log.warning("audit-failed", extra={"fields": {"kind": type(error).__name__}})
+            finally:
+                self._wanted.clear()
+
+
 @router.get("/budget/integrity", summary="Seals, open holds, epsilon spent without output, and the last audit")
 async def get_integrity(
-    caller: ReadCallerDep, integrity: Part[IntegrityReads], spending: Part[SpendingTotals]
+    caller: ReadCallerDep, integrity: Part[IntegrityReads], spending: Part[SpendingTotals], reads: Part[Ledger]
 ) -> BudgetIntegrity:
     """Of the tenant, and the end of the chain of seals, which all tenants share. 503 for a seal that is not genuine."""
     try:
         ledger, found = await integrity.ledger(), await integrity.tenant(caller.tenant)
     except LedgerNotTrusted:
-        raise LedgerUnavailable(_NOT_TRUSTED) from None
-    audit = ledger.audit
+        raise LedgerUnavailable(NOT_TRUSTED) from None
+    audit, last = ledger.audit, None
+    if audit is not None:
+        read = await reads.first_entry_at(caller.tenant, audit.began_ms) - 1
+        last = AuditResult(at_ms=audit.at_ms, ok=audit.ok_for(caller.tenant), entries=read)
     return {
         **_seal_block(ledger),
         **_tenant_block(found, await spending.lost(caller.tenant)),
-        "last_audit": None if audit is None else {"at_ms": audit.at_ms, "ok": audit.ok_for(caller.tenant)},
+        "last_audit": last,
     }
 
 
 @admin_router.get("/integrity", summary="The same for every tenant, page by page")
 async def get_all_integrity(
-    integrity: Part[IntegrityReads], spending: Part[SpendingTotals], page: PagingDep
+    integrity: Part[IntegrityReads], spending: Part[SpendingTotals], audits: Part[AuditNow], page: PagingDep
 ) -> LedgerIntegrityPage:
     """`cursor` is the name of the last tenant of the page before."""
     try:
         ledger = await integrity.ledger()
     except LedgerNotTrusted:
-        raise LedgerUnavailable(_NOT_TRUSTED) from None
+        raise LedgerUnavailable(NOT_TRUSTED) from None
     found, next_cursor = await integrity.tenants(after=page.cursor or "", limit=page.limit)
     audit = ledger.audit
     return {
         **_seal_block(ledger),
+        "entries": await integrity.entries(),
+        "auditing": audits.is_running,
         "last_audit": None
         if audit is None
         else {
@@ -145,6 +186,20 @@ async def get_all_integrity(
         "tenants": [{"tenant": one.tenant, **_tenant_block(one, await spending.lost(one.tenant))} for one in found],
         "next_cursor": next_cursor,
     }
+
+
+class AuditStarted(TypedDict):
+    """An audit that runs."""
+
+    auditing: Annotated[bool, doc("Always true. `GET /admin/integrity` shows the result as `last_audit`.")]
+
+
+@admin_router.post("/integrity/audit", status_code=202, summary="Audit the whole ledger now")
+async def audit_now(audits: Part[AuditNow], actions: Part[AdminLog]) -> AuditStarted:
+    """Reads every seal and journal and compares every account. It takes about a second for 10,000 entries."""
+    await actions.append(by=BY_OPERATOR, action="ledger.audit", target="ledger")
+    audits.start()
+    return {"auditing": True}
 
 
 def _seal_block(ledger: LedgerIntegrity) -> SealState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from core.errors import LedgerUnavailable
 from service.cli.common import AsJson, DataDir, destination, load_settings, print_json, with_parts
 
 if TYPE_CHECKING:
@@ -147,22 +145,14 @@ def audit(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Check every seal, every journal entry and every balance. Exits 1 when anything differs."""
     from dataclasses import asdict
 
-    report = with_parts(data_dir, _audit, trusted=False)
+    from service.ledger_connection import audit_and_store
+
+    report = with_parts(data_dir, audit_and_store, trusted=False)
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})
     else:
         _show_audit(report)
     raise typer.Exit(0 if report.ok else 1)
-
-
-async def _audit(parts: LedgerParts) -> LedgerAudit:
-    """The audit, which the gateway then shows as the last one. A Redis that takes no write is audited all the same."""
-    from core.ledger.hash_chain.audit import audit_ledger, store_audit
-
-    report = await audit_ledger(parts.client, parts.master_key, parts.epoch_file, archive=parts.archive)
-    with contextlib.suppress(LedgerUnavailable):
-        await store_audit(parts.client, parts.master_key, report)
-    return report
 
 
 def _show_audit(report: LedgerAudit) -> None:
@@ -323,6 +313,17 @@ async def _write_actions(parts: LedgerParts, file: BinaryIO) -> bool:
     for fault in [*faults, *check.faults]:
         typer.echo(f"error: {fault}", err=True)
     return not faults and not check.faults
+
+
+@ledger_app.command("verify-statement")
+def verify_statement(file: Path, data_dir: DataDir = None) -> None:
+    """Check that a statement of `GET /budget/statement` is this gateway's and unchanged. Exits 1 if it is not."""
+    from service.config.reading import load_master_key
+    from service.tenants.statement import is_genuine
+
+    genuine = is_genuine(file.read_bytes(), load_master_key(load_settings(data_dir)))
+    typer.echo("genuine" if genuine else "error: not a statement of this gateway, or changed", err=not genuine)
+    raise typer.Exit(0 if genuine else 1)
 
 
 @ledger_app.command("accept-restore")

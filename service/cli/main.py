@@ -226,8 +226,15 @@ def tenant_create(
     show_key(name, key.key, key_file, as_json)
 
 
-@tenant_app.command("limit", epilog="Example: privacy-gateway tenant limit acme sentence 500")
-def tenant_limit(tenant: str, unit: str, epsilon: str, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+@tenant_app.command("limit", epilog="Example: privacy-gateway tenant limit acme sentence 500 --reason audit")
+def tenant_limit(
+    tenant: str,
+    unit: str,
+    epsilon: str,
+    reason: Annotated[str, typer.Option(help="Why, for the log of administrative actions.")] = "",
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
     """Raise or lower what the account of UNIT may spend, up to the epsilon that it was opened with."""
     from core.accounting.events import Unit
     from service.releases.answers import account_block
@@ -237,7 +244,7 @@ def tenant_limit(tenant: str, unit: str, epsilon: str, as_json: AsJson = False, 
         raise typer.BadParameter(f"the units are {', '.join(Unit)}")
     number = _number(epsilon)
     state = _with_ledger(
-        data_dir, lambda ledger, keys: set_limit(ledger, keys.log, tenant, Unit(unit), number, by=BY_CLI)
+        data_dir, lambda ledger, keys: set_limit(ledger, keys.log, tenant, Unit(unit), number, by=BY_CLI, reason=reason)
     )
     block = account_block(state)
     if as_json:

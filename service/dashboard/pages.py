@@ -109,6 +109,11 @@ def missing(session: Session, offered: Sequence[View]) -> Response:
     )
 
 
+def statement_page(tenant: str, tables: Sequence[object]) -> Response:
+    """A statement for an auditor, to print. Each of `tables` has `title`, `columns` and `rows`."""
+    return _page("statement.html", tenant=tenant, tables=tables)
+
+
 def _page(name: str, *, status: int = 200, **values: object) -> Response:
     content = _template(name).render(values)
     return Response(content, status_code=status, headers=_HEADERS, media_type="text/html")

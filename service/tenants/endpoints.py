@@ -6,13 +6,14 @@ stored.
 from functools import partial
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from core.accounting.events import Unit
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.records import TenantState
 from core.ledger.transitions import Ledger
+from core.reports.series import LedgerSeries
 from core.state.alerts import AlertStore
 from core.state.keystore import DEFAULT_ROLES, LIFE_S_MAX, OVERLAP_S_MAX, WORDS, KeyRole, KeyStore, NewKey
 from core.state.masking_counts import MaskingCounts
@@ -30,9 +31,28 @@ from service.http.strict import AtMost, PagingDep, Strict
 from service.jobs.runner import JobRunner
 from service.parts import Part, Parts
 from service.releases.answers import Account, AccountsPage, account_block, page_answer
-from service.tenants.answers import KeyFacts, KeyList, KeySecret, TenantFacts, TenantKey, TenantList
+from service.tenants.answers import (
+    KeyFacts,
+    KeyList,
+    KeySecret,
+    LimitEffect,
+    OutlookPage,
+    TenantFacts,
+    TenantKey,
+    TenantList,
+)
 from service.tenants.closing import TenantClosing, change_state, wanted_state
-from service.tenants.service import TenantTerms, UnitLimit, key_block, open_tenant, set_limit, tenant_block
+from service.tenants.outlook import outlook_page
+from service.tenants.service import (
+    TenantTerms,
+    UnitLimit,
+    key_block,
+    limit_effect,
+    open_tenant,
+    set_limit,
+    tenant_block,
+)
+from service.tenants.statement import Statements, admin_statement_router, statement_router, statements
 
 operator_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
 tenant_router = APIRouter(route_class=JsonRoute, tags=["keys"])
@@ -142,6 +162,7 @@ class CurrentLimitBody(Strict):
     """What an account may spend from now on, at most the epsilon that it was opened with."""
 
     epsilon: float = Field(ge=0)
+    reason: str = Field("", max_length=200, description="Why, for the log of administrative actions.")
 
 
 class StateBody(Strict):
@@ -200,6 +221,12 @@ async def list_tenants(ledger: Part[Ledger]) -> TenantList:
     return {"tenants": [tenant_block(each) for each in await ledger.tenants()]}
 
 
+@router.get("/outlook", summary="All tenants with what they have spent and when they end, page by page")
+async def outlook(ledger: Part[Ledger], series: Part[LedgerSeries], page: PagingDep) -> OutlookPage:
+    """`cursor` is the name of the last tenant of the page before. The times are estimates."""
+    return await outlook_page(ledger, series, after=page.cursor or "", limit=page.limit)
+
+
 @router.put("/tenants/{tenant}/state", summary="Suspend, resume or close a tenant")
 async def put_state(
     tenant: str, body: StateBody, ledger: Part[Ledger], log: Part[AdminLog], closing: Part[TenantClosing]
@@ -230,7 +257,16 @@ async def put_limit(
 
     The answer is the account. It has `current_limit` unless the current limit equals the guarantee.
     """
-    return account_block(await set_limit(ledger, keys.log, tenant, unit, body.epsilon, by=BY_OPERATOR))
+    found = await set_limit(ledger, keys.log, tenant, unit, body.epsilon, by=BY_OPERATOR, reason=body.reason)
+    return account_block(found)
+
+
+@router.get("/tenants/{tenant}/budgets/{unit}/limit", summary="What another current limit of an account would change")
+async def get_limit_effect(
+    tenant: str, unit: Unit, ledger: Part[Ledger], epsilon: Annotated[float, Query(ge=0, allow_inf_nan=False)]
+) -> LimitEffect:
+    """Counts releases of the mean cost so far, as if nothing else were reserved. Changes nothing."""
+    return await limit_effect(ledger, tenant, unit, epsilon)
 
 
 @router.post(
@@ -240,15 +276,15 @@ async def end_tenant_sessions(
     tenant: str, ledger: Part[Ledger], sessions: Part[BrowserSessions], log: Part[AdminLog]
 ) -> Response:
     await ledger.own_accounts(tenant)  # raises UnknownTenant
-    await log.append(by=BY_OPERATOR, action="sessions.end", target=tenant)
-    await sessions.end_all(tenant)
+    async with log.before(by=BY_OPERATOR, action="sessions.end", target=tenant):
+        await sessions.end_all(tenant)
     return Response(status_code=204)
 
 
 @router.post("/sessions/end", status_code=204, summary="End every session of the dashboard for the operator")
 async def end_operator_sessions(sessions: Part[BrowserSessions], log: Part[AdminLog]) -> Response:
-    await log.append(by=BY_OPERATOR, action="operator.sessions.end", target="operator")
-    await sessions.end_all(None)
+    async with log.before(by=BY_OPERATOR, action="operator.sessions.end", target="operator"):
+        await sessions.end_all(None)
     return Response(status_code=204)
 
 
@@ -268,9 +304,9 @@ def _closing(parts: Parts) -> TenantClosing:
 
 CAPABILITY = Capability(
     name="tenants",
-    routers=[tenant_router],
-    operator_routers=[router, operator_router],
-    services={TenantClosing: _closing},
+    routers=[tenant_router, statement_router],
+    operator_routers=[router, operator_router, admin_statement_router],
+    services={TenantClosing: _closing, Statements: statements},
     background=lambda parts: [parts[TenantClosing].close_regularly()],
     views=[
         View(20, "tenants", "Tenants", "Who may spend how much, and with which keys?", None),

@@ -11,9 +11,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
 
 from core.accounting.events import PrivacyEvent, Unit
-from core.amounts import cost_nano, limit_femto, limit_nano
+from core.amounts import cost_nano, epsilon_of, limit_femto, limit_nano
 from core.errors import InvalidInput
+from core.ledger.counters import EPSILON
 from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.headroom import fit, mean_cost, with_current_limit
 from core.ledger.records import AccountState, Limit, Plan, Tenant, plan_signature
 from core.ledger.transitions import Ledger
 from core.mechanisms.sentences.domain_pack import CodeNoise
@@ -24,7 +26,7 @@ from service.domains.store import DEFAULT_NAME, DomainStore
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
-    from service.tenants.answers import KeyFacts, TenantFacts
+    from service.tenants.answers import KeyFacts, LimitEffect, TenantFacts
 
 Number = float | int | str | Decimal
 
@@ -104,8 +106,8 @@ async def open_tenant(
     else:
         limits = await _planned(limits, events, certify)
     check_tenant(terms.name)
-    await keys.log.append(by=by, action="tenant.create", target=terms.name, details=_logged(terms))
-    await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects)
+    async with keys.log.before(by=by, action="tenant.create", target=terms.name, details=_logged(terms)):
+        await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects)
     return await keys.create(terms.name, by=by)
 
 
@@ -181,18 +183,46 @@ def key_block(key: ApiKey) -> KeyFacts:
 
 
 async def set_limit(
-    ledger: Ledger, log: AdminLog, tenant: str, unit: Unit, epsilon: Number, *, by: str
+    ledger: Ledger, log: AdminLog, tenant: str, unit: Unit, epsilon: Number, *, by: str, reason: str = ""
 ) -> AccountState:
-    """Set what the account of a unit may spend from now on, and return the account.
+    """Set what the account of a unit may spend from now on, and return the account. The log keeps the reason.
 
-    The guarantee of the account does not change. Raises InvalidInput for an epsilon that is negative or larger than
-    that of the guarantee, and for an account with a plan; UnknownTenant, LedgerUnavailable.
+    The guarantee of the account does not change. Raises as `limit_effect`.
     """
+    if not reason.isprintable():
+        raise InvalidInput("A reason is one line.", field="reason")
+    account, epsilon_nano = account_id(tenant, unit, None), _limit_nano(epsilon)
+    await ledger.lowered_limits(tenant, account, epsilon_nano)  # raises what the change would, before it is logged
+    details = {"epsilon": str(epsilon)} | ({"reason": reason} if reason else {})
+    async with log.before(by=by, action="tenant.limit", target=account, details=details):
+        return await ledger.set_current_limit(tenant, account, epsilon_nano)
+
+
+async def limit_effect(ledger: Ledger, tenant: str, unit: Unit, epsilon: Number) -> LimitEffect:
+    """What the account of a unit would still admit with another current limit. Writes nothing.
+
+    Raises InvalidInput for an epsilon that is negative or larger than that of the guarantee, and for an account with a
+    plan; UnknownTenant, LedgerUnavailable.
+    """
+    account, epsilon_nano = account_id(tenant, unit, None), _limit_nano(epsilon)
+    state, lowered = await ledger.lowered_limits(tenant, account, epsilon_nano)
+    then = with_current_limit(state, epsilon_nano, lowered)
+    cost = mean_cost(state)
+    fits = [None if cost is None else fit(each, cost, ()).releases for each in (state, then)]
+    return {
+        "account": account,
+        "guarantee": epsilon_of(state.limit.epsilon_nano),
+        "spent": epsilon_of(state.committed.epsilon_nano + state.reserved.epsilon_nano),
+        "remaining": epsilon_of(state.remaining.epsilon_nano),
+        "remaining_then": epsilon_of(then.remaining.epsilon_nano),
+        "mean_epsilon": None if cost is None else epsilon_of(cost[EPSILON]),
+        "requests": fits[0],
+        "requests_then": fits[1],
+    }
+
+
+def _limit_nano(epsilon: Number) -> int:
     try:
-        epsilon_nano = limit_nano(epsilon)
+        return limit_nano(epsilon)
     except ValueError:
         raise InvalidInput("epsilon is between 0 and 4000000", field="epsilon") from None
-    account = account_id(tenant, unit, None)
-    await ledger.lowered_limits(tenant, account, epsilon_nano)  # raises what the change would, before it is logged
-    await log.append(by=by, action="tenant.limit", target=account, details={"epsilon": str(epsilon)})
-    return await ledger.set_current_limit(tenant, account, epsilon_nano)

@@ -7,12 +7,13 @@ for entries that a seal of the ledger covers.
 
 import hmac
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from core.errors import LedgerUnavailable
+from core.errors import GatewayError, LedgerUnavailable
 from core.ledger.hash_chain.chain import SealId
 from core.master_key import MasterKey, Purpose
 from core.redis import names
@@ -70,6 +71,26 @@ class AdminLog:
 
         Returns the outcome of the script: `logged`, or why it changed nothing.
         """
+        return (await self._append(by, action, target, details or {}, change or {}))[0]
+
+    @asynccontextmanager
+    async def before(
+        self, *, by: str, action: str, target: str, details: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[None]:
+        """Append an entry before the action of the block. If it fails, append `ACTION.failed` with the number of that
+        entry and the code of the error, unless Redis does not answer."""
+        _, n = await self._append(by, action, target, details or {}, {})
+        try:
+            yield
+        except GatewayError as error:
+            with suppress(LedgerUnavailable):
+                await self._append(by, f"{action}.failed", target, {"entry": n, "code": error.code}, {})
+            raise
+
+    async def _append(
+        self, by: str, action: str, target: str, details: Mapping[str, Any], change: Mapping[str, Any]
+    ) -> tuple[str, int]:
+        """Return the outcome of the script and the number of the entry."""
         for _ in range(ATTEMPTS):
             end = await self.end()
             body = orjson.dumps(
@@ -79,15 +100,15 @@ class AdminLog:
                     "by": by,
                     "action": action,
                     "target": target,
-                    "details": details or {},
+                    "details": details,
                     "previous": end.mac,
                 }
             )
             entry = {"n": str(end.n + 1), "body": body.decode(), "mac": self._mac(body)}
-            args = {**entry, "after_n": str(end.n), "after_mac": end.mac, **(change or {})}
+            args = {**entry, "after_n": str(end.n), "after_mac": end.mac, **change}
             found, _ = await self._client.run("admin", key=names.ADMIN_LOG_KEY, args=args)
             if found["outcome"] != "overtaken":
-                return str(found["outcome"])
+                return str(found["outcome"]), end.n + 1
         raise LedgerUnavailable("Other administrative actions were logged at the same time. Try again.")
 
     async def end(self) -> SealId:

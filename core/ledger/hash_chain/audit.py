@@ -277,11 +277,13 @@ class OpenHolds:
 
 @dataclass(frozen=True)
 class LedgerAudit:
-    """`faults` are those of the chain of seals. Each tenant's report contains the tenant's own faults."""
+    """`faults` are those of the chain of seals. Each tenant's report contains the tenant's own faults. Every entry from
+    before `began_ms`, on the clock of Redis, was read."""
 
     tenants: tuple[TenantAudit, ...]
     seals: int
     faults: tuple[str, ...]
+    began_ms: int = 0
 
     @property
     def ok(self) -> bool:
@@ -297,6 +299,7 @@ async def audit_ledger(
     of every journal is unchanged since it was sealed. At each seal, and now, the accounts are the sums of the journal.
     Archived entries are read from `archive`. Raises StoreUnavailable.
     """
+    began_ms = await client.now_ms()
     history = SealedHistory(client, master_key, EpochFile(epoch_file), archive=archive)
     replays = await replay_history(history.sealed(), history.fault_of)
     listed = {name.decode() for name in await client.call("SMEMBERS", names.TENANTS_KEY)}
@@ -315,7 +318,7 @@ async def audit_ledger(
             if tenant in replays:
                 replay.faults.append("the record of the tenant is missing")
                 reports.append(replay.report(last_seq=replay.last_seq))
-    return LedgerAudit(tuple(reports), history.seals, tuple(history.chain_faults))
+    return LedgerAudit(tuple(reports), history.seals, tuple(history.chain_faults), began_ms)
 
 
 async def replay_history(
@@ -387,7 +390,8 @@ _LISTED_MAX = 1000
 
 @dataclass(frozen=True)
 class LastAudit:
-    """`chain_ok` is about the seals, `faulty` lists up to 1,000 tenants whose journal or accounts differ."""
+    """`chain_ok` is about the seals, `faulty` lists up to 1,000 tenants whose journal or accounts differ. `began_ms` is
+    0 for an audit that an earlier version stored."""
 
     at_ms: int
     ok: bool
@@ -396,6 +400,7 @@ class LastAudit:
     entries: int
     tenants: int
     faulty: tuple[str, ...]
+    began_ms: int = 0
 
     def ok_for(self, tenant: str) -> bool:
         """Whether the chain and this tenant had no fault. A tenant that was opened later had none."""
@@ -407,6 +412,7 @@ async def store_audit(client: LedgerClient, master_key: MasterKey, audit: Ledger
     body = orjson.dumps(
         {
             "at_ms": await client.now_ms(),
+            "began_ms": audit.began_ms,
             "ok": audit.ok,
             "chain_ok": not audit.faults,
             "seals": audit.seals,

@@ -1,6 +1,6 @@
 // Parts that several views share: facts about one thing, buttons that copy, numbers that a person types.
 import { attempt } from "./api.js";
-import { el } from "./elements.js";
+import { el, field } from "./elements.js";
 
 const REGULARLY_MS = 15000;
 
@@ -41,6 +41,23 @@ export function paged(title, member, ask, show) {
 /** Repeat work while the page is seen: for what no event announces. The next time repeats what has failed. */
 export function regularly(work, every_ms = REGULARLY_MS) {
   setInterval(() => document.hidden || work().catch(() => {}), every_ms);
+}
+
+/** Links to a statement for an auditor at this address, of the days that two fields name. */
+export function statementLinks(address) {
+  const day = (ms) => new Date(ms).toISOString().slice(0, 10);
+  const date = (id, ms) => el("input", { type: "date", id, value: day(ms) });
+  const from = date("statement-from", Date.now() - 29 * 86400e3);
+  const to = date("statement-to", Date.now());
+  const links = [["html", "Statement to print"], ["csv", "as CSV"], ["json", "as signed JSON"]].map(([form, title]) => [form, el("a", {}, title)]);
+  const fill = () => links.forEach(([form, link]) => {
+    const query = { format: form, from: from.valueAsNumber || 0, to: (to.valueAsNumber || Date.now()) + 86400e3 };
+    link.setAttribute("href", `${address}?${new URLSearchParams(query)}`);
+  });
+  from.addEventListener("change", fill);
+  to.addEventListener("change", fill);
+  fill();
+  return el("div", { class: "fields" }, field("From (UTC)", from), field("To (UTC)", to), el("p", { class: "copy" }, links.map(([, link]) => link)));
 }
 
 /** A button that copies a text, which stays readable where the browser refuses. */

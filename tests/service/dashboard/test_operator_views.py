@@ -1,11 +1,14 @@
 """The operator's views in a real browser, on the admin port of a real gateway."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
 from alert_kit import until
+from axe_playwright_python.sync_playwright import Axe
 from browser_kit import Browser, agree, expect, needs_chromium, open_page, sign_in, until_shown
 from command_kit import run_command
 from gateway_kit import LEAN, Gateway, Tenant, free_port
@@ -88,6 +91,33 @@ def test_budgets_of_a_tenant_are_those_of_the_api(served: WithAdminPort, tenant:
             ]
 
 
+def test_what_ends_first_is_on_top(served: WithAdminPort, browser: Browser) -> None:
+    day_ms = 24 * HOUR_MS
+    tenant_with_history(served, "slow", [Past(day_ms, 1), Past(3 * day_ms, 1)], epsilon=400)
+    tenant_with_history(served, "fast", [Past(day_ms, 6), Past(2 * day_ms, 6)], epsilon=20)
+    tenant_with_history(served, "ended", [Past(HOUR_MS, 2)], epsilon=2)
+    until(lambda: all(row["accounts"][0]["per_day"] for row in outlook(served, "slow", "fast", "ended")))
+    with open_page(browser, served.admin_url) as page:
+        sign_in(page, served.admin_key, "/dashboard/tenants")
+        names = page.get_by_role("table").first.get_by_role("button", name=re.compile("^(slow|fast|ended)$"))
+        assert names.all_inner_texts() == ["ended", "fast", "slow"]
+        table = page.get_by_role("table").first
+        expect(table.get_by_role("row").filter(has_text="ended")).to_contain_text("refuses every request")
+        fast = next(iter(outlook(served, "fast")))["accounts"][0]
+        assert figures(table, "fast") == pytest.approx([fast["spent"], fast["per_day"], fast["remaining"]], rel=0.01)
+
+
+def outlook(served: WithAdminPort, *names: str) -> list[dict[str, Any]]:
+    """These tenants, from pages of two."""
+    found: list[dict[str, Any]] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = served.admin.get("/admin/outlook", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
+        found += page["tenants"]
+        cursor = page["next_cursor"]
+    return [each for each in found if each["name"] in names]
+
+
 def test_a_tenant_is_created_when_it_was_asked_for_twice(served: WithAdminPort, browser: Browser) -> None:
     with open_page(browser, served.admin_url) as page:
         sign_in(page, served.admin_key, "/dashboard/tenants")
@@ -117,15 +147,32 @@ def test_a_limit_is_raised(served: WithAdminPort, browser: Browser) -> None:
         table = page.get_by_role("table", name=f"Accounts of {tenant.name}")
         assert figures(table, f"{tenant.name}/token")[:2] == [30, 6]
         page.get_by_label("Account", exact=True).select_option(label=f"{tenant.name}/token")
-        page.get_by_label("Epsilon that it may spend").fill("31")
+        page.get_by_label("Reason", exact=True).fill("a larger project")
+        epsilon = page.get_by_label("Epsilon that it may spend")
+        epsilon.fill("31")
         page.get_by_role("button", name="Set the current limit").click()
-        agree(page, "Set the current limit")
-        expect(page.get_by_role("alert")).to_contain_text("at most the epsilon that the account was opened with")
-        page.get_by_label("Epsilon that it may spend").fill("12")
+        until(lambda: "From 0 to 30" in epsilon.evaluate("each => each.validationMessage"))
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        epsilon.fill("12")
         page.get_by_role("button", name="Set the current limit").click()
+        question = page.get_by_role("dialog").get_by_role("paragraph")
+        expect(question).to_contain_text("Any request above epsilon 7 is refused at once.")
+        expect(question).to_contain_text("1 more fit, instead of 0")
         agree(page, "Set the current limit")
         until(lambda: figures(table, f"{tenant.name}/token")[:2] == [30, 12])
     assert tenant.embed(epsilon=5).status_code == 200
+    entry = next(each for each in reversed(served.admin_log()) if each["action"] == "tenant.limit")
+    assert entry["details"] == {"epsilon": "12.0", "reason": "a larger project"}
+
+
+def test_an_action_that_failed_looks_failed(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
+    assert served.admin.post("/admin/tenants", json={"name": tenant.name, "epsilon": 1}).status_code == 409
+    with open_page(browser, served.admin_url) as page:
+        sign_in(page, served.admin_key, "/dashboard/audit")
+        rows = page.get_by_role("row").filter(has_text=tenant.name).filter(has_text="tenant.create")
+        expect(rows.nth(0)).to_contain_text("done")
+        for failed in (rows.nth(1), rows.nth(2)):
+            expect(failed.locator(".bad")).to_have_text("failed: tenant-exists")
 
 
 def test_a_tenant_is_suspended_resumed_and_closed(served: WithAdminPort, browser: Browser) -> None:
@@ -214,7 +261,29 @@ def test_integrity_of_all_tenants_has_the_figures_of_the_api(served: WithAdminPo
         expect(page.locator(".card").filter(has_text="chain of seals")).to_contain_text("yes")
         faults = page.locator(".card").filter(has_text="Tenants with faults").locator("[data-value]").all()
         shown = [float(each.get_attribute("data-value") or "nan") for each in faults]
-        assert shown == [0, audit["tenants"], audit["entries"]]
+        assert shown == [0, audit["tenants"]]
+        unlucky_one = served.tenant()  # opens a journal that the audit has not read
+        page.reload()
+        until_shown(page)
+        card = page.locator(".card").filter(has_text="Last audit")
+        assert served.admin.get("/admin/integrity").json()["entries"] > audit["entries"]
+        expect(card.locator(".label-warn").last).to_contain_text(f"in {audit['entries']} of")
+        page.get_by_role("button", name="Audit now").click()
+        expect(card.locator(".label-warn")).to_have_count(0)
+        assert unlucky_one.http.get("/budget/integrity").json()["last_audit"]["entries"] == 1
+
+
+def test_a_statement_is_a_page_that_prints(served: WithAdminPort, browser: Browser) -> None:
+    tenant_with_history(served, "audited", [Past(HOUR_MS, 2.5)], epsilon=50)
+    until(lambda: served.admin.get("/admin/tenants/audited/statement").json()["statement"]["spending"] != [])
+    with open_page(browser, served.admin_url) as page:
+        sign_in(page, served.admin_key, "/dashboard/tenants?tenant=audited")
+        page.get_by_role("link", name="Statement to print").click()
+        expect(page.get_by_role("heading", name="Statement of audited")).to_be_visible()
+        expect(page.get_by_role("row").filter(has_text="sentence_codes").first).to_contain_text("2.5")
+        expect(page.get_by_role("heading", name="Record of processing (Article 30 GDPR)")).to_be_visible()
+        assert Axe().run(page).response["violations"] == []
+        assert page.pdf().startswith(b"%PDF")
 
 
 def test_integrity_of_many_tenants_is_paged(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:

@@ -13,8 +13,15 @@ export async function show(main) {
   await list.restart();
 }
 
+/** An action is logged before it is done; an entry that follows says that it failed. */
+function outcome(row, failed) {
+  const code = failed.get(row.n) ?? (row.action.endsWith(".failed") ? row.details.code : undefined);
+  return code === undefined ? "done" : el("span", { class: "bad" }, `failed: ${code}`);
+}
+
 function shown(entries) {
   if (!entries.length) return [el("p", {}, "No entry yet.")];
+  const failed = new Map(entries.filter((entry) => entry.action.endsWith(".failed")).map((entry) => [entry.details.entry, entry.details.code]));
   const forged = entries.filter((entry) => !entry.genuine).map((entry) => entry.n);
   return [
     forged.length ? el("p", { class: "error" }, `Not written by this gateway: entries ${forged.join(", ")}.`) : "",
@@ -25,6 +32,7 @@ function shown(entries) {
         timeColumn("Time", (row) => row.at_ms),
         codeColumn("By", (row) => row.by),
         textColumn("Action", (row) => row.action),
+        { title: "Outcome", cell: (row) => outcome(row, failed), key: (row) => failed.has(row.n) },
         codeColumn("Target", (row) => row.target, { wide: true }),
         { title: "Details", cell: (row) => el("span", { class: "long" }, members(given(row.details))), wide: true },
         { title: "Genuine", cell: (row) => yesNo(row.genuine), key: (row) => row.genuine },

@@ -1,7 +1,7 @@
 // How far the ledger is sealed and audited, what is open, and what was lost: of one tenant, or of all for the operator.
 import { api } from "../api.js";
 import { card, codeColumn, duration, el, number, numberColumn, table, textColumn, time, timeColumn } from "../elements.js";
-import { given, paged, regularly, yesNo } from "../parts.js";
+import { action, given, paged, regularly, statementLinks, yesNo } from "../parts.js";
 
 const PAGE = 50;
 const SEALS = [
@@ -11,14 +11,16 @@ const SEALS = [
 
 export async function show(main, session) {
   if (session.operator) return showAll(main);
-  const fill = async () => main.replaceChildren(...shown(await api("GET", "/budget/integrity")));
+  const result = el("div");
+  const fill = async () => result.replaceChildren(...shown(await api("GET", "/budget/integrity")));
+  main.append(result, el("h2", {}, "Statement for an auditor"), statementLinks("/budget/statement"));
   await fill();
   return fill;
 }
 
 function shown(found) {
   return [
-    el("div", { class: "cards" }, sealCard(found), journalCard(found.journal), holdsCard(found), auditCard(found)),
+    el("div", { class: "cards" }, sealCard(found), journalCard(found.journal), holdsCard(found), auditCard(found.last_audit, found.journal.entries, found.at_ms)),
     el("h2", {}, "Spent without an output"),
     el("p", { class: "hint" }, "Charged for work whose result was lost: the gateway had drawn noise, or could not know that it had not."),
     table(
@@ -40,12 +42,20 @@ async function showAll(main) {
   const result = el("div");
   const asOf = el("p", { class: "hint" });
   const ask = (cursor) => api("GET", `/admin/integrity?${new URLSearchParams(given({ limit: PAGE, cursor }))}`);
+  const now = action("Audit now", async () => {
+    await api("POST", "/admin/integrity/audit");
+    do {
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      await list.restart();
+    } while (list.page.auditing);
+  });
   const list = paged("More tenants", "tenants", ask, (tenants, page) => {
-    cards.replaceChildren(sealCard(page), auditCard(page), ...(page.last_audit ? auditCards(page.last_audit) : []));
+    const cardOfAudit = auditCard(page.last_audit, page.entries, page.at_ms, page.auditing);
+    cards.replaceChildren(sealCard(page), cardOfAudit, ...(page.last_audit ? auditCards(page.last_audit) : []));
     result.replaceChildren(tenantTable(tenants, page.next_cursor !== null));
     asOf.replaceChildren(...SEALS, time(page.at_ms), ".");
   });
-  main.append(cards, result, list.more, asOf);
+  main.append(cards, el("p", {}, now), result, list.more, asOf);
   await list.restart();
   regularly(async () => {
     if (list.pages === 1 && !result.contains(document.activeElement)) await list.restart(); // a table in use stays as it is
@@ -56,7 +66,7 @@ function auditCards(audit) {
   const faulty = audit.faulty.length;
   return [
     card("The chain of seals is whole", yesNo(audit.chain_ok), el("div", { class: "hint" }, number(audit.seals), " seals were read")),
-    card("Tenants with faults", number(faulty), el("div", { class: faulty ? "bad" : "hint" }, faulty ? audit.faulty.join(", ") : ["of ", number(audit.tenants), ", ", number(audit.entries), " entries"])),
+    card("Tenants with faults", number(faulty), el("div", { class: faulty ? "bad" : "hint" }, faulty ? audit.faulty.join(", ") : ["of ", number(audit.tenants), " tenants"])),
   ];
 }
 
@@ -110,11 +120,14 @@ function holdsCard(found) {
   ]);
 }
 
-function auditCard(found) {
-  const audit = found.last_audit;
-  if (audit === null) {
-    return card("Last audit", "none yet", el("div", { class: "hint" }, "run ", el("code", {}, "privacy-gateway ledger audit")));
-  }
-  const result = audit.ok ? el("span", { class: "label-good" }, "no fault") : el("span", { class: "bad" }, "faults found");
-  return card("Last audit", result, el("div", { class: "hint" }, time(audit.at_ms)));
+/** What the last audit found, how many of the `entries` of now it has read, and its age. Good is what it read whole. */
+function auditCard(audit, entries, at_ms, isRunning = false) {
+  const running = isRunning ? el("div", { class: "hint" }, "an audit runs now") : null;
+  if (audit === null) return card("Last audit", "none yet", running || el("div", { class: "hint" }, "the operator audits the ledger"));
+  const word = audit.ok ? (audit.entries < entries ? "label-warn" : "label-good") : "bad";
+  return card("Last audit", el("span", { class: word }, audit.ok ? "no fault" : "faults found"), [
+    el("div", { class: audit.entries < entries ? "label-warn" : "hint" }, "in ", number(audit.entries), " of ", number(entries), " entries"),
+    el("div", { class: "hint" }, el("span", {}, duration(Math.max(0, at_ms - audit.at_ms))), " ago, ", time(audit.at_ms)),
+    running,
+  ]);
 }

@@ -1,10 +1,11 @@
 // Tenants with their budgets and keys, for the operator. Each change is asked for twice, and the audit log has it.
 import { api, attempt, pages, parameters, remember } from "../api.js";
-import { bar, confirmed, el, field, numberColumn, rowForm, table, textColumn, timeColumn } from "../elements.js";
+import { bar, confirmed, el, field, numberColumn, rowForm, table, textColumn, time } from "../elements.js";
 import { keyPanel, newKey } from "./keys.js";
-import { action, given, numberField, typed } from "../parts.js";
+import { action, given, numberField, statementLinks, typed } from "../parts.js";
 
 const PAGE = 25;
+const READ = 100; // tenants in an answer
 const ACCOUNTS_MAX = 1000;
 
 export async function show(main) {
@@ -19,11 +20,10 @@ export async function show(main) {
   let tenants = [];
   let shown = PAGE;
 
-  const draw = async () => {
+  const draw = () => {
     const matching = tenants.filter((each) => each.name.includes(find.value.trim()));
-    const rows = await Promise.all(matching.slice(0, shown).map(withAccounts));
     more.hidden = matching.length <= shown;
-    list.replaceChildren(tenantTable(rows, matching.length, choose));
+    list.replaceChildren(tenantTable(matching.slice(0, shown), matching.length, choose));
   };
   const choose = async (name) => {
     remember({ tenant: name });
@@ -35,8 +35,8 @@ export async function show(main) {
     detail.replaceChildren(...(await one(name, state, changed)));
   };
   const read = async () => {
-    ({ tenants } = await api("GET", "/admin/tenants"));
-    await draw();
+    tenants = (await pages(`/admin/outlook?limit=${READ}`, "tenants")).sort(endsFirst);
+    draw();
   };
   find.addEventListener("input", () => {
     shown = PAGE;
@@ -53,9 +53,14 @@ export async function show(main) {
   if (wanted) await choose(wanted);
 }
 
-async function withAccounts(tenant) {
-  const { accounts } = await api("GET", `${path(tenant.name)}/budgets?limit=4`);
-  return { ...tenant, accounts: Object.fromEntries(accounts.filter((each) => !each.subject_hash).map((each) => [each.unit, each])) };
+/** What ends first comes first: by the estimate, then by the share that is used. */
+function endsFirst(one, other) {
+  return (one.ends_ms ?? Infinity) - (other.ends_ms ?? Infinity) || (most(other)?.used_share ?? 0) - (most(one)?.used_share ?? 0);
+}
+
+/** The account of a tenant that ends first. */
+function most(row) {
+  return [...row.accounts].sort((a, b) => (a.ends_ms ?? Infinity) - (b.ends_ms ?? Infinity) || b.used_share - a.used_share)[0];
 }
 
 function path(name) {
@@ -63,16 +68,19 @@ function path(name) {
 }
 
 function tenantTable(rows, count, choose) {
-  const units = ["sentence", "token", "vector", "record"];
-  const left = (row, unit) => row.accounts[unit] && row.accounts[unit].remaining.epsilon;
+  const of = (name) => (row) => most(row)?.[name];
+  const ends = (row) => (most(row)?.used_share >= 1 ? el("span", { class: "bad" }, "refuses every request") : time(row.ends_ms));
   return table(
-    `${count} tenants, with the epsilon that is left by unit`,
+    `${count} tenants, what ends first on top`,
     [
       { title: "Tenant", cell: (row) => el("button", { type: "button", class: "link", onclick: (event) => attempt(event.target, () => choose(row.name)) }, row.name), key: (row) => row.name },
       { title: "Protects", cell: (row) => (row.mode === "subject" ? "each subject" : "the tenant"), key: (row) => row.mode },
       textColumn("State", (row) => row.state),
-      timeColumn("Created", (row) => row.created_ms),
-      ...units.map((unit) => (numberColumn(unit, (row) => left(row, unit)))),
+      { title: "Ends, by estimate", cell: ends, key: (row) => row.ends_ms ?? Infinity },
+      textColumn("First in", (row) => of("unit")(row) ?? "nothing spent"),
+      numberColumn("Spent", of("spent")),
+      numberColumn("A day", of("per_day")),
+      numberColumn("Left", of("remaining")),
     ],
     rows,
   );
@@ -88,6 +96,8 @@ async function one(name, state, changed) {
     ...limitForm(name, accounts, changed),
     el("h2", {}, "Keys"),
     panel.place,
+    el("h2", {}, "Statement for an auditor"),
+    statementLinks(`${path(name)}/statement`),
     el("h2", {}, "Sessions"),
     sessionPart(name),
     el("h2", {}, "Suspend or close"),
@@ -161,19 +171,32 @@ function limitForm(name, accounts, changed) {
   if (!own.length) return [];
   const unit = el("select", { id: "limit-unit" }, ...own.map((each) => el("option", { value: each.unit }, each.account)));
   const epsilon = numberField("epsilon", "", { id: "limit-epsilon", required: true });
+  const reason = el("input", { id: "limit-reason", required: true, maxlength: 200, autocomplete: "off" });
   const set = el("button", { type: "submit" }, "Set the current limit");
   const work = async () => {
-    const account = own.find((each) => each.unit === unit.value);
-    const question = `Let ${account.account} spend epsilon ${typed(epsilon)} of its limit of ${account.limit.epsilon}? Epsilon ${account.committed.epsilon} is spent.`;
+    const limit = own.find((each) => each.unit === unit.value).limit.epsilon;
+    const isPossible = typed(epsilon) >= 0 && typed(epsilon) <= limit;
+    epsilon.setCustomValidity(isPossible ? "" : `From 0 to ${limit}, which the account was opened with.`);
+    if (!epsilon.reportValidity()) return;
+    const address = `${path(name)}/budgets/${unit.value}/limit`;
+    const question = effect(typed(epsilon), await api("GET", `${address}?epsilon=${typed(epsilon)}`));
     if (!(await confirmed(question, "Set the current limit"))) return;
-    await api("PUT", `${path(name)}/budgets/${unit.value}/limit`, { epsilon: typed(epsilon) });
+    await api("PUT", address, { epsilon: typed(epsilon), reason: reason.value });
     await changed();
   };
+  epsilon.addEventListener("input", () => epsilon.setCustomValidity(""));
   return [
     el("h2", {}, "Raise or lower a limit"),
     el("p", {}, "The guarantee is the limit that the account was opened with. The current limit is what it may spend now."),
-    rowForm(() => attempt(set, work), field("Account", unit), field("Epsilon that it may spend", epsilon), set),
+    rowForm(() => attempt(set, work), field("Account", unit), field("Epsilon that it may spend", epsilon), field("Reason", reason), set),
   ];
+}
+
+/** What another limit changes, before it is set. */
+function effect(epsilon, found) {
+  const refused = found.remaining_then > 0 ? `Any request above epsilon ${found.remaining_then} is refused at once.` : "Every request is refused at once.";
+  const times = found.requests_then === null ? "Nothing was released yet." : `Of requests as so far (mean epsilon ${found.mean_epsilon}), ${found.requests_then} more fit, instead of ${found.requests}.`;
+  return `Let ${found.account} spend epsilon ${epsilon} of ${found.guarantee}? Epsilon ${found.spent} is spent or held. ${refused} ${times}`;
 }
 
 function createForm(created) {
