@@ -50,6 +50,7 @@ PICTURES = (
     Picture("forecast", "forecast"),
     Picture("spending", "spending?by=key"),
     Picture("spending-dark", "spending", dark=True),
+    Picture("masking", "masking", height=620),
     Picture("subjects", "subjects?near=6", tenant="clinic", height=620),
     Picture("bounds", "bounds", tenant="research", height=800),
     Picture("integrity", "integrity", height=520),
@@ -98,6 +99,14 @@ def seeded(gateway: Gateway) -> dict[str, Tenant]:
             tenants[name].embed(epsilon=epsilon).raise_for_status()
     body = {"model": "minilm-sentdp-eps10", "input": DOCUMENT}
     tenants["acme"].http.post("/v1/embeddings", json=body).raise_for_status()
+    texts = [
+        "Write to Maria Keller, maria@example.org.",
+        "Call +1 212 555 0123 or 4111 1111 1111 1111.",
+        "Ask paul@example.org.",
+    ]
+    for text in texts:
+        tenants["acme"].http.post("/sanitize", json={"documents": [{"text": text}]}).raise_for_status()
+    until(lambda: tenants["acme"].http.get("/masking/counts").json()["rows"])
     watch(gateway, tenants["acme"])
     gateway.admin.post("/admin/tenants", json={"name": "acme", "epsilon": 1})  # fails, which the audit log shows
     for name, state in (("research", "suspended"), ("clinic", "active")):
