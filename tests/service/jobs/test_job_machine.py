@@ -109,9 +109,9 @@ class FailingBlobs(LocalBlobs):
         super().__init__(folder)
         self.fate = fate
 
-    put, put_file, get, stored_at = (
+    put, put_file, get = (
         failing("store", LocalBlobs, name, StoreUnavailable(reason="unreachable"))
-        for name in ("put", "put_file", "get", "stored_at")
+        for name in ("put", "put_file", "get")
     )
 
 
