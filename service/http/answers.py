@@ -6,7 +6,7 @@ member has a description. A declaration costs nothing while the gateway serves: 
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 import orjson
 from fastapi import FastAPI
@@ -15,7 +15,8 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter
 from pydantic_core.core_schema import definitions_schema
 from typing_extensions import TypedDict
 
-from core.state.keystore import ApiKey
+if TYPE_CHECKING:
+    from core.state.keystore import ApiKey
 
 PROBLEM_TYPE = "application/problem+json"
 PROVIDERS_PREFIX = "/v1/"  # under it, errors have the shape of the provider whose clients call there
@@ -68,7 +69,7 @@ class KeyWords(TypedDict):
     recipient: Annotated[str | None, doc("Who receives the releases of the key.")]
 
 
-def words_of(key: ApiKey | None) -> KeyWords:
+def words_of(key: "ApiKey | None") -> KeyWords:
     if key is None:
         return {"key_label": None, "purpose": None, "recipient": None}
     return {"key_label": key.label or None, "purpose": key.purpose or None, "recipient": key.recipient or None}

@@ -222,7 +222,7 @@ async def list_tenants(ledger: Part[Ledger]) -> TenantList:
 
 
 @router.get("/outlook", summary="All tenants with what they have spent and when they end, page by page")
-async def outlook(ledger: Part[Ledger], series: Part[LedgerSeries], page: PagingDep) -> OutlookPage:
+async def get_outlook(ledger: Part[Ledger], series: Part[LedgerSeries], page: PagingDep) -> OutlookPage:
     """`cursor` is the name of the last tenant of the page before. The times are estimates."""
     return await outlook_page(ledger, series, after=page.cursor or "", limit=page.limit)
 

@@ -386,7 +386,7 @@ admin_statement_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=
 @statement_router.get(
     "/budget/statement", summary="A statement of the tenant for an auditor, signed", response_model=SignedStatement
 )
-async def statement(
+async def get_statement(
     caller: ReadCallerDep, asked: AskedDep, made: Part[Statements], reads: Part[LedgerReads], key: Part[MasterKey]
 ) -> Response:
     """As JSON with a MAC, as CSV, or as a page for printing."""
@@ -398,7 +398,7 @@ async def statement(
     summary="The same for a tenant, as `GET /budget/statement`",
     response_model=SignedStatement,
 )
-async def statement_of(
+async def get_tenant_statement(
     tenant: str, asked: AskedDep, made: Part[Statements], reads: Part[LedgerReads], key: Part[MasterKey]
 ) -> Response:
     return await _answer(tenant, asked, made, reads, key)

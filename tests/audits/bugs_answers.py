@@ -108,7 +108,7 @@ def _ids_follow_from_what_is_shown() -> bool:
             return False
 
     async def first_id(job: JobRecord) -> str | None:
-        stream = endpoints.events(Runner(), job, SimpleNamespace(error=None), None)  # type: ignore[arg-type]
+        stream = endpoints.job_events(Runner(), job, SimpleNamespace(error=None), None)  # type: ignore[arg-type]
         return (await anext(stream)).id
 
     ids = [asyncio.run(first_id(replace(_RECORD, seq=seq))) for seq in (3, 8)]

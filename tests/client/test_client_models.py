@@ -45,6 +45,14 @@ CALLS: dict[str, Callable[[Gateway], Any]] = {
     "GET /budget": lambda client: list(client.budget.accounts()),
     "GET /budget/series": lambda client: client.budget.series(step=60),
     "POST /budget/estimate": lambda client: client.budget.estimate({"texts": ["a"], "epsilon": 1}),
+    "GET /budget/statement": lambda client: client.budget.statement(),
+    "GET /admin/outlook": lambda client: client.admin.outlook(),
+    "PUT /admin/tenants/{tenant}/state": lambda client: client.admin.set_state("t", "suspended", reason="r"),
+    "GET /admin/tenants/{tenant}/statement": lambda client: client.admin.statement("t", from_ms=0),
+    "GET /admin/tenants/{tenant}/budgets/{unit}/limit": lambda client: client.admin.limit_effect(
+        "t", "sentence", epsilon=1
+    ),
+    "POST /admin/integrity/audit": lambda client: client.admin.start_audit(),
     "GET /budget/{account}": lambda client: client.budget.account("t/sentence"),
     "GET /budget/{account}/headroom": lambda client: client.budget.headroom("t/sentence"),
     "GET /budget/{account}/journal": lambda client: list(client.budget.journal("t/sentence")),
@@ -169,11 +177,7 @@ def members(document: dict[str, Any], name: str) -> set[str]:
 
 def properties(document: dict[str, Any], name: str) -> dict[str, Any]:
     """The schemas of the members of a body."""
-    schema: dict[str, Any]
-    if name in JOBS:
-        schema = document["paths"][f"/jobs/{name}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    else:
-        schema = document["components"]["schemas"][name]
+    schema = document["components"]["schemas"][f"{name.title()}Request" if name in JOBS else name]
     found: dict[str, Any] = schema["properties"]
     return found
 

@@ -51,6 +51,10 @@ class Budget(MethodGroup):
         """Every account of the tenant: its own, then its subjects'. `limit`: accounts of one page."""
         return self._connection.pages("/budget", "accounts", Account, limit=limit)
 
+    def statement(self, *, from_ms: int | None = None, to_ms: int | None = None) -> dict[str, Any]:
+        """The signed statement of the tenant and period, for an auditor."""
+        return self._connection.json(get("/budget/statement", **{"from": from_ms, "to": to_ms}))
+
     def account(self, account: str) -> Account:
         """One account, such as `acme/sentence`."""
         return self._connection.model(Account, get(f"/budget/{account}"))
@@ -519,6 +523,27 @@ class Admin(MethodGroup):
         """Raise or lower what the account of a unit may spend, at most the epsilon that it was opened with."""
         request = put(f"/admin/tenants/{tenant}/budgets/{unit}/limit", {"epsilon": epsilon})
         return self._connection.model(Account, request)
+
+    def limit_effect(self, tenant: str, unit: str, *, epsilon: float) -> dict[str, Any]:
+        """What another limit of the account of a unit would refuse; nothing is changed."""
+        return self._connection.json(get(f"/admin/tenants/{tenant}/budgets/{unit}/limit", epsilon=epsilon))
+
+    def set_state(self, tenant: str, state: str, *, reason: str) -> dict[str, Any]:
+        """Make a tenant `suspended`, `active` again, or `closed` for good."""
+        return self._connection.json(put(f"/admin/tenants/{tenant}/state", {"state": state, "reason": reason}))
+
+    def outlook(self, *, cursor: str | None = None, limit: int | None = None) -> dict[str, Any]:
+        """Spending, forecast and refusals of every tenant, one page."""
+        return self._connection.json(get("/admin/outlook", cursor=cursor, limit=limit))
+
+    def statement(self, tenant: str, *, from_ms: int | None = None, to_ms: int | None = None) -> dict[str, Any]:
+        """The signed statement of a tenant and period, for an auditor."""
+        period = {"from": from_ms, "to": to_ms}
+        return self._connection.json(get(f"/admin/tenants/{tenant}/statement", **period))
+
+    def start_audit(self) -> dict[str, Any]:
+        """Begin an audit of the whole ledger."""
+        return self._connection.json(post("/admin/integrity/audit"))
 
     def keys(self, tenant: str) -> list[KeyFacts]:
         """The keys of a tenant."""
