@@ -132,7 +132,7 @@ def test_an_outage_of_redis_is_shown_and_ends_by_itself(browser: Browser, tmp_pa
             other = page.context.new_page()
             os.kill(gateway.pid_of("redis-server"), signal.SIGSTOP)
             expect(page.locator("#outage")).to_contain_text("Not live since")
-            assert other.goto("/dashboard/forecast").status == 503  # type: ignore[union-attr]
+            assert other.goto("/dashboard/forecast").status == 503
             expect(other.get_by_role("heading")).to_have_text("The dashboard is not available")
             os.kill(gateway.pid_of("redis-server"), signal.SIGCONT)
             expect(page.locator("#outage")).to_be_hidden()
