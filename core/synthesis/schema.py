@@ -435,11 +435,7 @@ def _subject(declared: Any) -> Subject | None:
 
 
 def _ignored(names: Any) -> frozenset[str]:
-    if (
-        not _is_list(names)
-        or len(names) > COLUMNS_MAX
-        or not all(isinstance(name, str) and 1 <= len(name) <= NAME_CHARS_MAX for name in names)
-    ):
+    if not _is_list(names) or len(names) > COLUMNS_MAX or not all(map(_is_text, names)):
         _refuse(f"ignore is a list of at most {COLUMNS_MAX} names of columns.", f"schema.{IGNORE}")
     return frozenset(names)
 
@@ -449,14 +445,14 @@ def _schema(declared: Any) -> tuple[TableSchema, int | None]:
     if not isinstance(declared, Mapping) or EMBEDDING not in declared:
         return table_schema(declared), None
     if not set(declared) <= {EMBEDDING, "label"}:
-        raise InvalidInput("A schema of embeddings has an embedding and a label.", field="schema")
+        _refuse("A schema of embeddings has an embedding and a label.", "schema")
     terms = declared[EMBEDDING]
     place = f"schema.{EMBEDDING}"
     if not isinstance(terms, Mapping) or not set(terms) <= {"dimension", "minimum", "maximum"}:
-        raise InvalidInput("An embedding has a dimension, a minimum and a maximum.", field=place)
+        _refuse("An embedding has a dimension, a minimum and a maximum.", place)
     dimension = terms.get("dimension")
     if not isinstance(dimension, int) or isinstance(dimension, bool) or not 1 <= dimension <= COLUMNS_MAX:
-        raise InvalidInput(f"An embedding has between 1 and {COLUMNS_MAX} dimensions.", field=f"{place}.dimension")
+        _refuse(f"An embedding has between 1 and {COLUMNS_MAX} dimensions.", f"{place}.dimension")
     bounds = {"minimum": terms.get("minimum"), "maximum": terms.get("maximum")}
     label = declared.get("label")
     columns = [{"kind": "numeric", "name": f"{EMBEDDING}.{i}"} | bounds for i in range(dimension)]
@@ -466,5 +462,5 @@ def _schema(declared: Any) -> tuple[TableSchema, int | None]:
         field = (error.field or "schema").replace("schema.columns.0", place)
         raise InvalidInput(error.detail, field=field) from None
     if schema.label is not None and schema.label.name == EMBEDDING:
-        raise InvalidInput("The label must not have the name of the embedding.", field="schema.label.name")
+        _refuse("The label must not have the name of the embedding.", "schema.label.name")
     return schema, dimension

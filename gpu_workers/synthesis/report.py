@@ -8,7 +8,7 @@ without colour. Names of columns and categories come from the caller and are esc
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -221,10 +221,10 @@ def _side(number: bool) -> str:
 
 def key(series: Sequence[str]) -> str:
     """The legend: the meaning of the colours."""
-    shapes = [(f'<rect class="s{i}" width="12" height="12"/>', name) for i, name in enumerate(series)]
     keys = (
-        f'<span class="key"><svg viewBox="0 0 12 12">{shape}</svg> {short(name, chars_max=30)}</span>'
-        for shape, name in shapes
+        f'<span class="key"><svg viewBox="0 0 12 12"><rect class="s{i}" width="12" height="12"/></svg>'
+        f" {short(name, chars_max=30)}</span>"
+        for i, name in enumerate(series)
     )
     return f"<p>{''.join(keys)}</p>"
 
@@ -234,15 +234,6 @@ def figure(title: str, chart: str) -> str:
     return f'<figure class="card"><h3>{escape(title)}</h3>{chart}</figure>'
 
 
-def column_grid(schema: TableSchema, chart: Callable[[int], str]) -> str:
-    """The charts of the first columns; `chart` takes a column's index."""
-    columns = enumerate(schema.columns[:_COLUMNS_SHOWN])
-    figures = "".join(figure(column.name, chart(j)) for j, column in columns)
-    more = len(schema.columns) - _COLUMNS_SHOWN
-    rest = f'<p class="soft">{more} further columns are not shown.</p>' if more > 0 else ""
-    return f'<div class="grid">{figures}</div>{rest}'
-
-
 def column_shares(
     table: EncodedTable, j: int, *, groups: npt.NDArray[np.int64], groups_count: int
 ) -> tuple[FloatArray, Sequence[str]]:
@@ -250,12 +241,6 @@ def column_shares(
     bars, names = _bars(table.schema.columns[j], table.codes[:, j].astype(np.int64))
     counts = np.bincount(groups * len(names) + bars, minlength=groups_count * len(names))
     return counts.reshape(groups_count, -1)[:, :_CATEGORIES_SHOWN] / len(table), names[:_CATEGORIES_SHOWN]
-
-
-def class_shares(table: EncodedTable) -> FloatArray:
-    """Share of each class in all rows, `[classes]`."""
-    shares: FloatArray = np.bincount(table.labels, minlength=table.schema.classes) / len(table)
-    return shares
 
 
 def _bars(column: Column, codes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Sequence[str]]:
@@ -270,21 +255,6 @@ def _bars(column: Column, codes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.
     names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
     names[0], names[-1] = f"{column.minimum:.4g}", f"{column.maximum:.4g}"
     return np.minimum(codes * _BINS // STEPS, _BINS - 1), names
-
-
-def paired_names(schema: TableSchema) -> list[str]:
-    """The names of the columns that are compared in pairs, the label last; the order of `associations`."""
-    names = [column.name for column in schema.columns[:PAIRED_COLUMNS]]
-    return names + ([schema.label.name] if schema.label is not None else [])
-
-
-def pairs_text(schema: TableSchema) -> str:
-    """Explain the numbers of a pair."""
-    note = f" of the first {PAIRED_COLUMNS} columns" if len(schema.columns) > PAIRED_COLUMNS else ""
-    return (
-        f"Strength of the association of two columns in the synthetic rows{note}: correlation of two numbers, Cramér's"
-        " V of two categories, correlation ratio of one of each; 0 to 1."
-    )
 
 
 def strongest_pairs(matrix: FloatArray, names: Sequence[str]) -> str:
@@ -408,7 +378,7 @@ def _classes(release: Release, drawn: EncodedTable) -> str:
         return ""
     released = np.maximum(release.classes, 0.0)
     released = released / released.sum() if released.sum() > 0 else released
-    made = class_shares(drawn)[None, :]
+    made = np.bincount(drawn.labels, minlength=drawn.schema.classes)[None, :] / len(drawn)
     chart = stacked_bars(made, label.categories, series=[label.name], marks=("released", released))
     return (
         f"<h2>Classes</h2><p>Bars: synthetic rows. Lines: the released, noisy shares.</p>"
@@ -425,16 +395,22 @@ def _columns(schema: TableSchema, drawn: EncodedTable) -> str:
         shares, names = column_shares(drawn, j, groups=groups, groups_count=len(series))
         return stacked_bars(shares, names, series=series, marks=None)
 
-    return f"<h2>Columns</h2>{key(series) if coloured else ''}{column_grid(schema, chart)}"
+    figures = "".join(figure(column.name, chart(j)) for j, column in enumerate(schema.columns[:_COLUMNS_SHOWN]))
+    more = len(schema.columns) - _COLUMNS_SHOWN
+    rest = f'<p class="soft">{more} further columns are not shown.</p>' if more > 0 else ""
+    return f"<h2>Columns</h2>{key(series) if coloured else ''}" + f'<div class="grid">{figures}</div>{rest}'
 
 
 def _pairs(drawn: EncodedTable) -> str:
-    names = paired_names(drawn.schema)
+    columns, label = drawn.schema.columns, drawn.schema.label
+    names = [column.name for column in columns[:PAIRED_COLUMNS]] + ([] if label is None else [label.name])
     if len(names) < 2:
         return ""
     matrix = associations(drawn, columns=PAIRED_COLUMNS)
+    note = f" of the first {PAIRED_COLUMNS} columns" if len(columns) > PAIRED_COLUMNS else ""
     return (
-        f"<h2>Pairs</h2><p>{pairs_text(drawn.schema)}</p>"
+        f"<h2>Pairs</h2><p>Strength of the association of two columns in the synthetic rows{note}: correlation of two"
+        " numbers, Cramér's V of two categories, correlation ratio of one of each; 0 to 1.</p>"
         f'<div class="two"><figure class="card">{heat(matrix, names)}</figure>'
         f'<div class="card"><h3>The strongest</h3>{strongest_pairs(matrix, names)}</div></div>'
     )
