@@ -26,7 +26,9 @@ _NUMBER_WORD = (
     r"(?:[\s._-]{0,2}(?:numbers?|nummern?|codes?|nos?|nr|nbr|num|núm|numéro|número|numero|numer|numeru|n[°ºo]?|id|key|#)"
     r"(?!\p{L}))?"
 )
-_END = r"[\s.:=#(\"'–/-]{0,6}+(?:(?:is|ist|est|es|è|é|to|jest|lautet|of|van|von|de)[ ])?v?\Z"
+# `order number please?: 7004512` is how the answer to a question is read
+_ASKED = r"(?:(?:,?[ ](?:please|bitte|s['’]il vous plaît|por favor|per favore|alstublieft|proszę))?[ ]?\??(?=:))?"
+_END = _ASKED + r"[\s.:=#(\"'–/-]{0,6}+(?:(?:is|ist|est|es|è|é|to|jest|lautet|of|van|von|de)[ ])?v?\Z"
 
 
 def _before(words: str) -> regex.Pattern[str]:

@@ -208,6 +208,17 @@ def test_the_answer_to_a_question_is_what_was_asked_for() -> None:
     assert (missed, added) == ([], [])
 
 
+def test_the_number_of_a_thing_is_no_phone_number() -> None:
+    for asked in (
+        "What is your order number?",
+        "Could I have your order number, please?",
+        "Quel est votre numéro de commande ?",
+        "And the invoice number?",
+    ):
+        assert answered(asked, "7004512") == [], asked
+    assert ("7004512", "PHONE_NUMBER") in answered("What is your phone number?", "7004512")
+
+
 def test_an_answer_in_long_white_space_is_read_at_once() -> None:
     blank = " \r\n" * 100_000  # patterns would take hours for it
     asked = NOTHING_ASKED.after("What is your PIN?")
