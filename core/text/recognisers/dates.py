@@ -2,8 +2,8 @@
 
 DATE_TIME: every date and time of day in its written forms. A date is numeric (`03/05/1984`, `3. 5. 84`, `1984-05-03`)
 or has the name of a month (`3 May 1984`, `3. Mai 1984`, `1er mai 1984`, `3 de mayo de 1984`, `May 3rd, '84`,
-`03-MAY-1984`, `May 1984`). Days and months are in range; a month has up to 31 days. The patterns have bounded repeats
-only.
+`03-MAY-1984`, `May 1984`), also after several days (`3, 7 and 9 May 1984`, `3.-7. Mai`). Days and months are in range;
+a month has up to 31 days. The patterns have bounded repeats only.
 
 DATE_OF_BIRTH: a date that a context names as one, before it (`born on`, `geb.`, `né le`, `fecha de nacimiento`) or
 after it (`in Köln geboren`). No digit and no end of a sentence may lie between the context and the date, unless the
@@ -24,6 +24,8 @@ from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Recogniser, matches, matc
 _TEXTS = texts_of(__name__)
 
 BEFORE_CHARS_MAX = 40
+DAYS_MAX = 8  # of a list of days in one month, beside its last one
+LIST_CHARS_MAX = 64
 
 _MONTHS = _TEXTS["months"]
 _SHORT = "jan feb apr jun jul aug sep sept oct nov dec"  # unmistakable without a year as well
@@ -61,10 +63,12 @@ _ERA = r"(?:[ ](?:r\.|roku|r(?=[ ,;)]|$)))?"
 
 _DAY_MONTH_YEAR = rf"{_D}{_ORDINAL}{_OF}{_ANY_MONTH}{_BEFORE_YEAR}(?:{_YEAR}|{_SHORT_YEAR})(?!\d){_ERA}"
 _DAY_MONTH = rf"{_D}{_ORDINAL}(?:[ ]?of[ ]|[ ]de[ ]|[ ]){MONTH}(?!\p{{L}})"
+_ENGLISH_DAY = rf"(?:the[ ])?{_D}(?:st|nd|rd|th)?"
 _MONTH_DAY_YEAR = (
-    rf"{_ANY_MONTH}(?:[ ]|-|/)(?:the[ ])?{_D}(?:st|nd|rd|th)?(?:,[ ]?|[ ]|-|/)(?:{_YEAR}|['’]\d{{2}})(?!\d)"
+    rf"{_ANY_MONTH}(?:[ ]|-|/){_ENGLISH_DAY}(?:(?:,?[ ](?:and|&|or|to|through)[ ]|,[ ]|[ ]?[-–][ ]?){_ENGLISH_DAY})"
+    rf"{{0,{DAYS_MAX}}}(?:,[ ]?|[ ]|-|/)(?:{_YEAR}|['’]\d{{2}})(?!\d)"
 )
-_MONTH_DAY = rf"{MONTH}[ ](?:the[ ])?{_D}(?:st|nd|rd|th)?(?![\w:])"
+_MONTH_DAY = rf"{MONTH}[ ]{_ENGLISH_DAY}(?:[ ]?[-–][ ]?{_ENGLISH_DAY})?(?![\w:])"
 _MONTH_YEAR = rf"{_ANY_MONTH}(?:,?[ ]|[ ]del?[ ]|-)(?:{_YEAR})(?!\d){_ERA}"
 _YEAR_MONTH_DAY = rf"{_YEAR}[ ,-]{{1,2}}{_ANY_MONTH}[ -]{_D}(?!\d)"
 _ROMAN_DATE = rf"{_D}(?:[ ]{_ROMAN}[ ]|\.{_ROMAN}\.)(?:{_YEAR})(?!\d){_ERA}"
@@ -86,7 +90,8 @@ _NUMERIC_NO_YEAR = rf"{_D}[./]{_M}\.?(?![\d\w]|[./-]\d)"
 _START = r"(?<![\p{L}\d]|\d[.,/:-])"
 _NAMED = "|".join((_YEAR_MONTH_DAY, _DAY_MONTH_YEAR, _MONTH_DAY_YEAR, _ROMAN_DATE, _MONTH_YEAR, _DAY_MONTH, _MONTH_DAY))
 _THE_DAY = rf"(?:(?:{_WEEKDAY})(?!\p{{L}})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?"
-_DATE = rf"{_START}{_THE_DAY}(?:{ISO}|{_ISO_OTHER}|{_NUMERIC}|{_NAMED}|{_MONTH_AND_YEAR})"
+_FROM_DAY = rf"(?:{_D}[.º°]?[ ]?[-/][ ]?)?"  # `3-7 May`
+_DATE = rf"{_START}{_THE_DAY}(?:{ISO}|{_ISO_OTHER}|{_NUMERIC}|{_FROM_DAY}(?:{_NAMED})|{_MONTH_AND_YEAR})"
 # beside a word of birth, a run of digits and a day without a year are dates as well
 _DATE_IN_CONTEXT = (
     rf"{_START}{_THE_DAY}(?:{ISO}|{_ISO_OTHER}|{_NUMERIC}|{_NAMED}|{_SPACED}|{_COMPACT}|{_NUMERIC_NO_YEAR})"
@@ -115,9 +120,18 @@ _STARTS = "|".join(sorted({word[:2] for word in _MONTH_WORDS}))
 _LETTERS_AFTER = rf"(?i:{_STARTS}|of|d[ei]|u[hu]|h|[ap]\.?m|[ivx]+[ .])"  # a month, a unit of time, a Roman number
 _LIKELY = regex.compile(
     rf"(?<![\p{{L}}\d]|\d[.,/:])\d(?:(?<=(?i:{_ENDINGS})\.?,?[ /-]['’]?\d)|(?=\d?(?:[:.,]\d\d|[ ]?{_LETTERS_AFTER}))"
+    rf"|(?=\d?[.º°]?[ ]?[-/][ ]?\d\d?[.º°]?[ ]{_LETTERS_AFTER})"
     r"|(?<!\d-\d)(?=\d?([./-])[ ]?\d{1,2}\1[ ]?['’]?\d\d|\d/\d{4}|\d{3}[./-][ ]?\d"
     rf"|\d{{0,3}}+(?:[ºª°.]?[-/., ]{{0,2}}{_LETTERS_AFTER}|(?i:st|nd|rd|th|r?e|è[rm]))))"
 )
+_LISTED_DAY = rf"{_D}(?:st|nd|rd|th|er|re|e|de|º|ª|°|\.)?"
+_ARTICLE = r"(?:(?:the|den|dem|der|le|el|il|op|o|dia)[ ])?"
+_DAYS_BEFORE = regex.compile(  # matched backwards from a date: `3, 7 and` 9 May
+    rf"(?r){_START}(?:{_LISTED_DAY},[ ]{_ARTICLE}){{0,{DAYS_MAX}}}{_LISTED_DAY}"
+    rf"(?:,?[ ](?:{_TEXTS['between_days']})[ ]{_ARTICLE}|[ ]?[-–—/][ ]?)",
+    regex.IGNORECASE,
+)
+_DAY_FIRST = regex.compile(rf"{_THE_DAY}{_D}(?:{_ORDINAL}{_OF}{_ANY_MONTH}|[ ]{_ROMAN}|\.[ ]?{_M}\.)", regex.IGNORECASE)
 _WORDS_BEFORE = regex.compile(  # matched backwards from a number
     rf"(?r)(?<!\p{{L}})(?:(?:{_WEEKDAY})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?(?:{_ANY_MONTH}(?:,?[ ]|-|/"
     rf"|[ ]del?[ ])(?:the[ ])?)?['’]?",
@@ -134,8 +148,16 @@ def dates(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[i
     floor = start
     for number in _LIKELY.finditer(text, start, end, timeout=REGEX_TIMEOUT_S):
         if number.start() >= floor and (found := _around(_DATE_TIME, text, number.start(), floor, end)):
-            yield found
+            yield _with_days_before(text, *found, floor)
             floor = found[1]
+
+
+def _with_days_before(text: str, start: int, end: int, floor: int) -> tuple[int, int]:
+    """Return the date with the days before it that have its month: `3, 7 and 9 May 1998`, `du 3 au 7 mai`."""
+    if _DAY_FIRST.match(text, start, end):
+        days = _DAYS_BEFORE.match(text, max(floor, start - LIST_CHARS_MAX), start, timeout=REGEX_TIMEOUT_S)
+        start = days.start() if days else start
+    return start, end
 
 
 def first_date(text: str, start: int, end: int) -> tuple[int, int] | None:

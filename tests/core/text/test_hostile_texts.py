@@ -113,5 +113,5 @@ def test_only_numbers_that_may_be_dates_are_examined() -> None:
     for date in texts("""
         3. 5. 84 || 3 de mayo de 1984 || 1er mai 2020 || May 3rd || monday, 3 May || 12:30 || 9 am || 5 IV 2020
     """):
-        text = numbers + date + " " + numbers
+        text = f"{numbers}on {date} {numbers}"
         assert [text[start:end] for start, end in dates(text)] == [date]

@@ -92,6 +92,11 @@ urodzony «3 maja 1984 r.»
 """,
     "DATE_TIME": """
 on «Tuesday, May 3rd, 2022» we met || le «1er mai 2020 à 14h30» || um «14.30 Uhr» || at «2024-05-03T14:30:00Z»
+on «3 and 7 May 1998» || «3, 7 and 9 May 1998» || between the «3rd and the 7th of May 1998» || «May 3, 7 and 9, 1998»
+«May 3-7» || «3-7 May 1998» || «3.-7. Mai 1998» || am «3. und 7. Mai» || vom «3. bis 7.5.1998» || du «3 au 7 mai 1998»
+le «1er et le 3 mai 1998» || del «3 al 7 de mayo de 1998» || el «3 y el 7 de mayo» || dal «3 al 7 maggio 1998»
+«3, 7 en 9 mei 1998» || van «3 t/m 7 mei» || od «3 do 7 maja 1998» || «3 i 7 maja 1998 r.» || de «3 a 7 de maio de 1998»
+Unit 12, «3 May 1998» || 12 people and «3 May 1998» || 4 boxes - «7 May 1998»
 """,
 }
 NOT_FOUND = {
