@@ -87,14 +87,14 @@ class MaskingCounts:
                 whole[None, None, kind] += number
             counts = whole
         added = [("HINCRBY", key, orjson.dumps(name), number) for name, number in counts.items() if number]
-        await self._client.call_many([*added, ("EXPIRE", key, (DAYS_MAX + 1) * _DAY_MS // 1000)])
+        await self._client.call_many([*added, ("PEXPIRE", key, (DAYS_MAX + 1) * _DAY_MS)])
 
     async def remove(self, tenant: str) -> None:
         """Remove the counts of a tenant."""
         self._pending.pop(tenant, None)
         last = await self._client.now_ms() // _DAY_MS
         keys = [names.masking_counts_key(tenant, day) for day in range(last - DAYS_MAX, last + 1)]
-        await self._client.call("DEL", *keys)
+        await self._client.call_many([("PEXPIRE", key, 0) for key in keys])
 
     async def read(self, tenant: str, days: int) -> tuple[int, list[MaskingRow]]:
         """Return when the first of the last `days` days begins, and their rows, those with most requests first."""

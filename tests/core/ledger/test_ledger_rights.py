@@ -166,6 +166,7 @@ def calls(paths) -> set[str]:
     for path in paths:
         for first, second in re.findall(r'\bcall\(\s*"([A-Z]+)"(?:,\s*"([A-Z]+)")?', path.read_text()):
             called.add("config|get" if (first, second) == ("CONFIG", "GET") else first.lower())
+        called |= {first.lower() for first in re.findall(r'\("([A-Z]+)", (?!")', path.read_text())}  # of `call_many`
     return called
 
 

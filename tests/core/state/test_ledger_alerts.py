@@ -63,7 +63,7 @@ def test_rules_are_stored_listed_replaced_and_deleted(go, store) -> None:
     assert go(store.owners_changed(version)) == ["acme"]
     assert go(store.owners_changed(0)) == [SHARED_OWNER, "acme"]
     for missing in (store.rule("acme", "near"), store.delete_rule("acme", "near")):
-        with pytest.raises(UnknownName, match="rule of alerts"):
+        with pytest.raises(UnknownName, match="no such rule"):
             go(missing)
     for name in ("", "A", "../x", "x" * 64, "a:b"):
         with pytest.raises(InvalidInput):
