@@ -371,5 +371,5 @@ def accept_store(data_dir: DataDir = None) -> None:
         await identity.accept_store(parts.client, opened_store(settings, settings.data_dir))
         await parts.keys.log.append(by=BY_CLI, action="ledger.accept-store", target="ledger")
 
-    with_parts(data_dir, accepted)
+    with_parts(data_dir, accepted, creates=True)
     typer.echo("accepted. Start every gateway with this store.")

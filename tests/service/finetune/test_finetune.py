@@ -78,8 +78,7 @@ def test_a_classifier_of_private_pairs_and_what_it_cost(real_gateway: Gateway, o
 
 
 def test_every_hyperparameter_is_in_the_api_page(owner: Tenant) -> None:
-    body = owner.http.get("/openapi.json").json()["paths"]["/jobs/finetune"]["post"]["requestBody"]
-    members = body["content"]["application/json"]["schema"]["properties"]
+    members = owner.http.get("/openapi.json").json()["components"]["schemas"]["FinetuneRequest"]["properties"]
     for hyperparameter in dataclasses.fields(Hyperparameters):
         assert members[hyperparameter.name].get("default") == hyperparameter.default
 
