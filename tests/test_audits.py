@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 from audit_kit import epsilon_bound, mu_bound, one_run_bound
-from audits.audited import RECORD, recorded
+from audits.audited import RECORD, digests, recorded
 from audits.bug import Bug, check, tried
 from audits.kit import Case, Found, Scale, audit, by_law, promised, search
-from audits.page import AuditRow, BugRow, sections, written
-from audits.registry import AUDITS, BUGS, sections_of
+from audits.page import AuditRow, BugRow, sections, title_of, written
+from audits.registry import AUDITS, BUGS, codes
 from audits.sentences import exponential_law, permute_and_flip_law
 from audits.vectors import mechanism_of, metric_case
 from scipy import stats
@@ -20,6 +20,9 @@ from core.mechanisms.samplers.exact import permute_and_flip
 from core.mechanisms.vectors.metric import MetricMechanism
 
 pytestmark = pytest.mark.slow("planted bug")
+
+DIGESTS = digests()
+CODES = codes(DIGESTS)
 
 
 def responses(epsilon: float, *, claimed: float | None = None, known: bool = True) -> Case:
@@ -130,26 +133,31 @@ def test_a_row_fails_above_its_claim_and_under_its_bar() -> None:
     assert not AuditRow(row, under, 1.0).fails(bar=False)
     assert AuditRow(row, "an error", 1.0).fails(bar=False)
     page = written(
-        [AuditRow(row, over, 1.0)], [BugRow(BUGS[0], None)], commit="", minutes=1, digests={"tables": "0" * 16}
+        [AuditRow(row, over, 1.0)], [BugRow(BUGS[0], None)], commit="", minutes=1, codes=dict.fromkeys(CODES, "0" * 16)
     )
-    assert recorded(page) == {"tables": "0" * 16}
+    assert recorded(page) == {title_of(row): "0" * 16, BUGS[0].mechanism: "0" * 16}
+
+
+def changed(row: str) -> set[str]:
+    """The sections whose code is another one if this row of audited code is."""
+    return {title for title, code in codes(DIGESTS | {row: "0" * 16}).items() if code != CODES[title]}
 
 
 def test_the_sections_that_run_changed_code_are_found_by_imports() -> None:
-    assert sections_of({"tables"}) >= {"tables", "synthesis"}
-    assert not sections_of({"service"}) & {"sentences", "vectors", "tables", "training"}
-    assert sections_of({"service"}) >= {"over HTTP", "conversations"}
-    assert sections_of({"audits bugs_texts"}) == {"fill dp", "fill metric_dp"}
-    assert sections_of({"audits"}) == {audit.group for audit in AUDITS} | {bug.mechanism for bug in BUGS}
+    assert changed("tables") >= {"Tables", "synthesis"}
+    assert not changed("service") & {"Sentences", "Vectors", "Tables", "Training"}
+    assert changed("service") >= {"Over http", "Conversations"}
+    assert changed("audits bugs_texts") == {"fill dp", "fill metric_dp"}
+    assert changed("audits") == {title_of(audit) for audit in AUDITS} | {bug.mechanism for bug in BUGS}
 
 
 def test_a_page_keeps_the_sections_that_a_run_has_not_repeated() -> None:
     page = RECORD.read_text()
     again = AuditRow(AUDITS[0], Found(1.9, 2.0, 100, "an attack"), 0.0)
-    after = written([again], [], commit="abc", minutes=1, digests=recorded(page), kept=sections(page))
+    after = written([again], [], commit="abc", minutes=1, codes=CODES, kept=sections(page))
     assert sections(after).keys() == sections(page).keys()
-    changed = {title for title, text in sections(after).items() if text != sections(page)[title]}
-    assert changed == {AUDITS[0].group.capitalize()}
-    assert "commit `abc`" in sections(after)[AUDITS[0].group.capitalize()]
+    repeated = {title for title, text in sections(after).items() if text != sections(page)[title]}
+    assert repeated == {title_of(AUDITS[0])}
+    assert f"commit `abc`, code `{CODES[title_of(AUDITS[0])]}`" in sections(after)[title_of(AUDITS[0])]
     with pytest.raises(ValueError, match="run all audits"):
         sections(re.sub(r"\d+ of (\d+) audits held", r"0 of \1 audits held", page))

@@ -4,7 +4,7 @@
 
 Exit code 1 if a bound exceeds its claim, a pure mechanism's strongest attack proves less than its bar, a detector flags
 the code as it is, or a planted bug survives. A run of some audits alone writes no page. `--changed` runs the sections
-of the page whose code has another digest than on the page, and leaves the others as they are.
+of the record whose code has another digest than in the record, and leaves the others as they are.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from audits import page, work
 from audits.audited import RECORD, ROOT, SUMMARY, digests, recorded
 from audits.kit import FULL, QUICK
 from audits.page import AuditRow, BugRow
-from audits.registry import AUDITS, BUGS, sections_of
+from audits.registry import AUDITS, BUGS, codes
 
 AT_ONCE = 2
 
@@ -50,18 +50,17 @@ def main() -> int:
     scale = QUICK if options.quick else FULL
 
     before = RECORD.read_text()
-    on_page = recorded(before)
-    changed = {row for row, digest in digests().items() if on_page.get(row) != digest}
-    sections = sections_of(changed) if options.changed else None
+    on_page, current = recorded(before), codes(digests())
+    sections = {title for title, code in current.items() if on_page.get(title) != code} if options.changed else None
 
     def wanted(section: str, name: str) -> bool:
         named = not options.only or any(text in name for text in options.only)
         return named and (sections is None or section in sections)
 
-    audits = [i for i, audit in enumerate(AUDITS) if wanted(audit.group, audit.name)]
+    audits = [i for i, audit in enumerate(AUDITS) if wanted(page.title_of(audit), audit.name)]
     bugs = [i for i, bug in enumerate(BUGS) if wanted(bug.mechanism, f"{bug.mechanism} {bug.name}")]
     detectors = list(dict.fromkeys(BUGS[i].detector.name for i in bugs))
-    began, failures, audited, digested = time.monotonic(), 0, commit(), digests()
+    began, failures, audited = time.monotonic(), 0, commit()
     rows: list[AuditRow] = []
     planted: list[BugRow] = []
     with ProcessPoolExecutor(AT_ONCE, mp_context=get_context("spawn"), initializer=work.start) as pool:
@@ -87,7 +86,7 @@ def main() -> int:
     target = options.page or (None if options.quick else RECORD)
     if target and not options.only:
         kept = page.sections(before) if options.changed else {}
-        target.write_text(page.written(rows, planted, commit=audited, minutes=minutes, digests=digested, kept=kept))
+        target.write_text(page.written(rows, planted, commit=audited, minutes=minutes, codes=current, kept=kept))
         if target == RECORD and not failures:
             SUMMARY.write_text(page.summary(RECORD.read_text()))
     return 1 if failures else 0

@@ -1,4 +1,4 @@
-"""The code that the audits vouch for, and digests of it, which the record of a run holds and a test compares.
+"""The code that the audits vouch for, and digests of it, from which each section of the record has its own.
 
 A digest changes with what the code does and with its names. It does not change with layout, comments and docstrings, or
 with the file that a definition is in: an audit need not be repeated for these.
@@ -70,7 +70,6 @@ AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "audits": (
             "tests/audits/bug.py",
             "tests/audits/kit.py",
-            "tests/audits/page.py",
             "tests/audits/work.py",
             "tests/kits/audit_kit.py",
             "tests/kits/fixed_draws.py",
@@ -81,7 +80,7 @@ AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _MODULES = ROOT / "tests/audits"  # each other one has a row of its own: its change repeats the sections that import it
 _LISTS = {_THIS, _MODULES / "registry.py"}
 _STARTS_A_GATEWAY = {"gateway_kit", "inprocess_kit"}
-_ROW = re.compile(r"^\| ([a-z_ ]+) \| .* \| `([0-9a-f]{16})` \|$", re.MULTILINE)
+_SECTION = re.compile(r"^### (.+)\n\n.*, code `([0-9a-f]{16})`$", re.MULTILINE)
 _NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -113,8 +112,8 @@ def digest_of(root: Path, paths: tuple[str, ...]) -> str:
 
 
 def recorded(page: str) -> dict[str, str]:
-    """The digests that the record of a run holds."""
-    return dict(_ROW.findall(page))
+    """The code that each section of a record is of, as `registry.codes`, by the title of the section."""
+    return dict(_SECTION.findall(page))
 
 
 @cache

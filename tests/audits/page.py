@@ -16,8 +16,8 @@ from audits.kit import Audit, Found
 
 _TOP = Path(__file__).with_name("page_top.md")
 _DIGESTS = (
-    "Digests of the code that this run has audited: of its definitions, without comments and docstrings, whichever "
-    "file they are in. A test compares them with the source: it fails while the code is newer than this page."
+    "Each section names a digest of the code that its audits or planted bugs run: of its definitions, without comments "
+    "and docstrings, whichever file they are in. A test compares it with the source: it fails while the code is newer."
 )
 
 
@@ -101,18 +101,24 @@ def written(
     *,
     commit: str,
     minutes: float,
-    digests: Mapping[str, str],
+    codes: Mapping[str, str],
     kept: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The whole record. `digests`: of the audited code (`audits.audited`). `kept`: the sections of an earlier record
-    whose audits all held. They stay where this run has none of their rows."""
+    """The whole record. `codes`: of each section (`registry.codes`). `kept`: the sections of an earlier record whose
+    audits all held. They stay where this run has none of their rows."""
     run = f"{datetime.now(UTC):%Y-%m-%d}, commit `{commit}`"
-    attacks = {group.capitalize(): list(rows) for group, rows in groupby(audits, key=lambda row: row.audit.group)}
+    attacks = {title: list(rows) for title, rows in groupby(audits, key=lambda row: title_of(row.audit))}
     planted = {mechanism: list(rows) for mechanism, rows in groupby(bugs, key=lambda row: row.bug.mechanism)}
     head = ("mechanism", "guarantee", "adjacency", "strongest attack", "bound of the claim", "ratio", "runs")
-    new = {title: f"{run}\n\n{table(head, [row.cells() for row in rows])}" for title, rows in attacks.items()}
+    new = {
+        title: _stamped(run, codes[title], table(head, [row.cells() for row in rows]))
+        for title, rows in attacks.items()
+    }
     head = ("bug", "step of the proof", "caught by", "detector")
-    new |= {title: f"{run}\n\n{table(head, [row.cells() for row in rows])}" for title, rows in planted.items()}
+    new |= {
+        title: _stamped(run, codes[title], table(head, [row.cells() for row in rows]))
+        for title, rows in planted.items()
+    }
     old = {title: text for title, text in kept.items() if title not in new}
     attacked, hunted = len(audits), len(bugs)
     for text in old.values():
@@ -130,13 +136,17 @@ def written(
     parts += [block for block in blocks.values() if "| bug |" not in block]
     parts += ["## Planted bugs", *(block for block in blocks.values() if "| bug |" in block)]
     parts += ["## Audited code", _DIGESTS]
-    parts.append(
-        table(
-            ("part", "code", "digest"),
-            [(name, ", ".join(audited()[name]), f"`{digest}`") for name, digest in digests.items()],
-        )
-    )
+    parts.append(table(("part", "code"), [(name, ", ".join(paths)) for name, paths in audited().items()]))
     return "\n\n".join(parts) + "\n"
+
+
+def title_of(audit: Audit) -> str:
+    """The title of the section that has the audit. That of a planted bug is its mechanism."""
+    return audit.group.capitalize()
+
+
+def _stamped(run: str, code: str, rows: str) -> str:
+    return f"{run}, code `{code}`\n\n{rows}"
 
 
 def summary(record: str) -> str:

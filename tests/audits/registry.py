@@ -1,6 +1,7 @@
 """Every audit and every planted bug, in the order of the page. A further module is one row of either list."""
 
-from collections.abc import Set
+from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from audits import (
@@ -29,9 +30,10 @@ from audits import (
     training,
     vectors,
 )
-from audits.audited import rows_of
+from audits.audited import DIGEST_CHARS, rows_of
 from audits.bug import Bug
 from audits.kit import Audit
+from audits.page import title_of
 
 _AUDITED = (
     sentences,
@@ -68,8 +70,19 @@ AUDITS: tuple[Audit, ...] = tuple(audit for audit, _ in _AUDITS)
 BUGS: tuple[Bug, ...] = tuple(bug for bug, _ in _BUGS)
 
 
-def sections_of(changed: Set[str]) -> set[str]:
-    """The sections of the page that run any code of these rows of AUDITED."""
-    return {audit.group for audit, module in _AUDITS if rows_of(module) & changed} | {
-        bug.mechanism for bug, module in _BUGS if rows_of(module) & changed
+def rows_by_section() -> dict[str, set[str]]:
+    """For each section of the record, by its title, the rows of AUDITED whose code its audits or bugs run."""
+    found: dict[str, set[str]] = {}
+    for audit, module in _AUDITS:
+        found.setdefault(title_of(audit), set()).update(rows_of(module))
+    for bug, module in _BUGS:
+        found.setdefault(bug.mechanism, set()).update(rows_of(module))
+    return found
+
+
+def codes(digests: Mapping[str, str]) -> dict[str, str]:
+    """A digest of the code of each section. `digests`: those of the rows of AUDITED."""
+    return {
+        title: sha256("\n".join(digests[row] for row in sorted(rows)).encode()).hexdigest()[:DIGEST_CHARS]
+        for title, rows in rows_by_section().items()
     }
