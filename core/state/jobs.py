@@ -31,7 +31,10 @@ from core.state.stored_files import NamedEntry, StoredEntry, unpacked_entry
 
 # The numbers that a job may report. Each is public, or was released and paid for. No others may depend on private rows,
 # and no clock is among them: the time of a step depends on the rows that it reads.
-METRICS = frozenset({"step", "steps", "public_rows", "public_accuracy", "public_macro_f1"})
+METRICS = frozenset(
+    {"step", "steps", "public_rows", "public_accuracy", "public_balanced_accuracy", "public_macro_f1"}
+    | {"public_labels_given"}
+)
 
 
 class JobStatus(StrEnum):

@@ -15,6 +15,7 @@ from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, protection
 from core.mechanisms.vectors.pricing import ADJACENCY_ALL
 from core.mechanisms.words import pricing
 from core.text.policy import MaskPolicy
+from core.text.segment import sentences
 from service.sanitize.schemas import MaskBody
 
 DIMENSION = 384
@@ -186,6 +187,8 @@ def _fresh(texts: Texts) -> tuple[Any, Any]:
     """The same pattern of equal documents on both sides: a new one twice, beside another new one."""
     number = f"{texts.random.getrandbits(64):x}"
     first, second = texts.sentences()
+    while len({len(sentences(f"{number}. {own}")) for own in (first, second)}) > 1:  # the number may join a sentence
+        first, second = texts.sentences()
 
     def body(own: str) -> dict[str, Any]:
         documents = [{"text": f"{number}. {own}"}, {"text": f"{number}. {own}"}, {"text": f"{number}, too."}]
