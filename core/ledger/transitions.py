@@ -181,8 +181,7 @@ class Ledger(LedgerReader):
         to, such as `embed/sentdp`. The journal entries of the release contain both.
 
         Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, UnknownTenant,
-        UnknownAccount, InvalidInput, TenantLimitReached,
-        TenantInactive.
+        UnknownAccount, InvalidInput, TenantLimitReached, TenantInactive.
         """
         if hold_ttl_ms is None:
             hold_ttl_ms = self._hold_ttl_ms

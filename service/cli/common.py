@@ -71,13 +71,8 @@ def with_parts(
     from service.ledger_connection import ledger_access
 
     settings = load_settings(data_dir)
-    if not creates and settings.redis_url is None and not (settings.data_dir / "redis").is_dir():
-        typer.echo(
-            f"error: there is no ledger in {settings.data_dir}. `privacy-gateway serve` and `tenant create` make one; "
-            "--data-dir or PRIVACY_GATEWAY_DATA_DIR names the folder of another.",
-            err=True,
-        )
-        raise typer.Exit(1)
+    if not creates:
+        require_ledger(settings)
 
     async def connect_and_use() -> Any:
         async with ledger_access(settings, trusted=trusted) as parts:
@@ -88,6 +83,19 @@ def with_parts(
     except (GatewayError, ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
+
+
+def require_ledger(settings: Settings) -> None:
+    """End the command with 1 where the data directory has no master key, or no ledger and the settings name no other:
+    the command would make them."""
+    has_key = settings.master_key is not None or (settings.data_dir / "master.key").exists()
+    if not has_key or (settings.redis_url is None and not (settings.data_dir / "redis").is_dir()):
+        typer.echo(
+            f"error: there is no ledger in {settings.data_dir}. `privacy-gateway serve` and `tenant create` make one; "
+            "--data-dir or PRIVACY_GATEWAY_DATA_DIR names the folder of another.",
+            err=True,
+        )
+        raise typer.Exit(1)
 
 
 def print_json(value: Any) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from service.cli.common import AsJson, DataDir, destination, load_settings, print_json, with_parts
+from service.cli.common import AsJson, DataDir, destination, load_settings, print_json, require_ledger, with_parts
 
 if TYPE_CHECKING:
     from core.ledger.archive.archiver import ArchiveRound
@@ -316,12 +316,16 @@ async def _write_actions(parts: LedgerParts, file: BinaryIO) -> bool:
 
 
 @ledger_app.command("verify-statement")
-def verify_statement(file: Path, data_dir: DataDir = None) -> None:
+def verify_statement(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)], data_dir: DataDir = None
+) -> None:
     """Check that a statement of `GET /budget/statement` is this gateway's and unchanged. Exits 1 if it is not."""
     from service.config.reading import load_master_key
     from service.tenants.statement import is_genuine
 
-    genuine = is_genuine(file.read_bytes(), load_master_key(load_settings(data_dir)))
+    settings = load_settings(data_dir)
+    require_ledger(settings)
+    genuine = is_genuine(file.read_bytes(), load_master_key(settings))
     typer.echo("genuine" if genuine else "error: not a statement of this gateway, or changed", err=not genuine)
     raise typer.Exit(0 if genuine else 1)
 

@@ -45,6 +45,7 @@ WHO: tuple[Literal["by", "action", "target"], ...] = ("by", "action", "target")
 CHANGES_MAX = 1000  # administrative actions in a statement
 _ROWS_MAX = 1000  # series of one kind
 _DAY_MS = DAY_S * 1000
+_NO_PROMISE = "What costs no budget, such as masking without a price, carries no guarantee of differential privacy."
 
 
 class StatementSpending(TypedDict):
@@ -87,7 +88,7 @@ class Statement(TypedDict):
     from_ms: Annotated[int, doc("The start of the period: a day in UTC.")]
     to_ms: Annotated[int, doc("Its end, exclusive.")]
     accounts: Annotated[list[Account], doc("The tenant's own accounts with their limits, as they are now.")]
-    promises: Annotated[list[str], doc("What is guaranteed, a sentence for each account.")]
+    promises: Annotated[list[str], doc("What is guaranteed, a sentence for each account, and what is not.")]
     spending: Annotated[list[StatementSpending], doc("What was spent in the period, each release once in each `by`.")]
     policies: Annotated[list[str], doc("The policies that the tenant may or must use now.")]
     keys: Annotated[list[KeyFacts], doc("The API keys, with those that ended within 30 days.")]
@@ -161,7 +162,7 @@ class Statements:
             "from_ms": start,
             "to_ms": stop,
             "accounts": [account_block(state) for state in states],
-            "promises": [_promise(account_block(state), facts.mode.value) for state in states],
+            "promises": [*(_promise(account_block(state), facts.mode.value) for state in states), _NO_PROMISE],
             "spending": [row for row in spending if row is not None],
             "policies": [_policy(each) for each in self.policies.visible(tenant)],
             "keys": [key_block(key) for key in await self.keys.list(tenant)],
@@ -236,11 +237,12 @@ def _spent(kind: str, label: str, change: Totals) -> StatementSpending | None:
 def _promise(account: Account, mode: str) -> str:
     unit, limit = account["unit"], account["limit"]
     whose = f"a {unit}" if mode == "tenant" else f"a {unit}, over all subjects together"
+    paid = f"{account['account']}: all releases that it ever pays for are together"
     if account["adjacency"] == "metric":
-        return f"{account['account']}: metric privacy of {whose}, of epsilon {limit['epsilon']:g} for a distance of 1."
+        return f"{paid} metric-private for {whose}, of epsilon {limit['epsilon']:g} for a distance of 1."
     return (
-        f"{account['account']}: everything that is ever released is (epsilon {limit['epsilon']:g}, delta "
-        f"{limit['delta']:g})-differentially private in {whose}."
+        f"{paid} (epsilon {limit['epsilon']:g}, delta {limit['delta']:g})-differentially private for {whose}, where "
+        f"neighbours are by {account['adjacency']} and what each release states as public is not protected."
     )
 
 

@@ -39,10 +39,13 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_folder_is_no_ledger_and_none_is_made(tmp_path: Path) -> None:
-    for command in ("ledger audit", "tenant list", "budget show acme", "ledger export"):
-        failed = run_command(tmp_path / "typo", *command.split())
-        assert failed.returncode == 1, command
-        assert "typo" in failed.stderr
+    external = {"PRIVACY_GATEWAY_REDIS_URL": "redis://127.0.0.1:1/0"}
+    statement = f"ledger verify-statement {__file__}"
+    for command in ("ledger audit", "tenant list", "budget show acme", "ledger export", statement):
+        for settings in ({}, external):
+            failed = run_command(tmp_path / "typo", *command.split(), environment=settings)
+            assert failed.returncode == 1, command
+            assert "typo" in failed.stderr
     assert list(tmp_path.iterdir()) == []
 
 

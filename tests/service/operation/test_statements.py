@@ -33,7 +33,9 @@ def test_a_statement_has_what_an_auditor_asks_for_and_is_signed(served: Gateway,
     }  # fmt: skip
     account = next(each for each in one["accounts"] if each["unit"] == "sentence")
     assert (account["limit"]["epsilon"], account["current_limit"]["epsilon"]) == (10, 4)
-    assert any("(epsilon 10, delta 0)-differentially private in a sentence" in each for each in one["promises"])
+    paid = "/sentence: all releases that it ever pays for are together (epsilon 10, delta 0)-differentially private"
+    assert any(each.startswith(f"{tenant.name}{paid}") for each in one["promises"])
+    assert "masking without a price, carries no guarantee" in one["promises"][-1]
     change = next(each for each in one["changes"] if each["action"] == "tenant.limit")
     assert change["details"]["reason"] == "until the review"
     assert [key["key_id"] for key in one["keys"]] == [tenant.key_id]
