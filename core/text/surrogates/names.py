@@ -448,13 +448,16 @@ def user(original: str, draw: Draw) -> str:
 
 
 def _name(word: str, draw: Draw) -> str:
-    """Return the surrogate that a name book would give to the name."""
+    """Return the surrogate that a name book would give to the name, which is another one."""
     language = draw.document.language
     if is_given(word, language):
         role, names = GIVEN, given_names(gender_of(word, language), language)
     else:
         role, names = SURNAME, surnames_like(word, language)
-    return one_of(names, Draw(draw.document, "name", role, key_of(word), attempt=draw.attempt))
+    key = key_of(word)
+    draws = (Draw(draw.document, "name", role, key, attempt=draw.attempt + more) for more in range(LONG_DRAWS))
+    drawn = (one_of(names, each) for each in draws)
+    return next((name for name in drawn if key_of(plain(name)) != key_of(plain(word))), draw.letters(8))
 
 
 def url(original: str, draw: Draw) -> str:
