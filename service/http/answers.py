@@ -120,6 +120,7 @@ class RefusingArm(TypedDict):
 class _Facts(TypedDict):
     """What an error says beside its name and its sentence."""
 
+    request_id: NotRequired[Annotated[str, doc("The X-Request-ID of the request; absent in the record of a job.")]]
     errors: NotRequired[Annotated[list[FieldProblem], doc("What is wrong with which member, at most 20.")]]
     charged: NotRequired[Annotated[bool, doc("Whether the budget was charged; absent where the code says it.")]]
     released: NotRequired[Annotated[bool, doc("False: nothing was released. Absent where the code says it.")]]

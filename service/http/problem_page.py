@@ -28,7 +28,7 @@ def _page() -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Problems</title></head><body><main>'
         "<h1>Problems</h1><p>What each error means. The errors of the members of a request name the member and what is "
-        f"permitted, and X-Request-ID finds the request in the logs.</p>{''.join(rows)}</main></body></html>"
+        f"permitted, and <code>request_id</code> finds the request in the logs.</p>{''.join(rows)}</main></body></html>"
     )
 
 

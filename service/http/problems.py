@@ -155,26 +155,25 @@ def _answer(content: Mapping[str, Any], headers: Mapping[str, str] | None = None
 
 
 class Problem(Response):
-    """A problem document. Under `/v1/` it has the same facts in the shape that OpenAI's or Anthropic's clients read."""
+    """A problem document. Under `/v1/` it has the same facts in the shape that OpenAI's or Anthropic's clients read.
+
+    `request_id` is added when it is sent: the value of the header X-Request-ID.
+    """
 
     media_type = PROBLEM_TYPE
 
     def __init__(self, content: Mapping[str, Any], *, headers: Mapping[str, str]) -> None:
-        super().__init__(orjson.dumps(content), status_code=content["status"], headers=headers)
+        super().__init__(status_code=content["status"])
         self._content = content
         self._shown = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not scope["path"].startswith(PROVIDERS_PREFIX):
-            await super().__call__(scope, receive, send)
-            return
-        body = anthropic_body if is_for_anthropic(scope["path"]) else openai_body
-        response = Response(
-            orjson.dumps(body(self._content)),
-            status_code=provider_status(self._content["status"]),
-            headers=self._shown,
-            media_type="application/json",
-        )
+        content = {**self._content, "request_id": scope["state"]["request_id"]}
+        status, media_type = self.status_code, PROBLEM_TYPE
+        if scope["path"].startswith(PROVIDERS_PREFIX):
+            content = (anthropic_body if is_for_anthropic(scope["path"]) else openai_body)(content)
+            status, media_type = provider_status(status), "application/json"
+        response = Response(orjson.dumps(content), status_code=status, headers=self._shown, media_type=media_type)
         await response(scope, receive, send)
 
 

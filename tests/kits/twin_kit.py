@@ -30,6 +30,7 @@ from gpu_workers.jobs.protocol import Charged, JobOrder
 # What two runs of one request may differ in, and why it shows nothing of a text.
 PUBLIC: Mapping[str, str] = {
     "x-request-id": "drawn for each request",
+    "request_id": "drawn for each request",
     "idempotency-key": "drawn where the client sends none",
     "release-id": "drawn for each release",
     "release_id": "drawn for each release",

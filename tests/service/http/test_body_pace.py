@@ -63,7 +63,7 @@ class Client:
     def run(self, app: Any, *, bytes_per_s_min: int = 1000, path: str = "/any") -> None:
         with mock.patch.multiple(middleware, BODY_IDLE_S=IDLE_S, TRANSFER_BYTES_PER_S_MIN=bytes_per_s_min):
             pace = BodyPace(app)
-        scope: Scope = {"type": "http", "path": path, "method": "POST", "headers": []}
+        scope: Scope = {"type": "http", "path": path, "method": "POST", "headers": [], "state": {"request_id": "1"}}
         with asyncio.Runner(loop_factory=InstantLoop) as runner:
             runner.run(pace(scope, self.receive, self.send))
 

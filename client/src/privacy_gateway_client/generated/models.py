@@ -496,6 +496,8 @@ class Privacy(Answer):
 class ProblemDocument(Answer):
     """An error (RFC 9457). It repeats no value of the request; docs/reference/problems.md lists the codes."""
 
+    request_id: str | None = None
+    """The X-Request-ID of the request; absent in the record of a job."""
     errors: list[FieldProblem] | None = None
     """What is wrong with which member, at most 20."""
     charged: bool | None = None
