@@ -1,16 +1,19 @@
 """Strings that look like a password or a key, and that everybody may read.
 
 `public` looks at the string alone: the number of an advisory (`GHSA-7rjr-3q55-vv33`), the name of an algorithm or a
-curve (`EC_secp384r1`), and a public key in a form of SSH, X.509 or age. `read_by_all` also looks at what is beside it:
+curve (`EC_secp384r1`), a public key in a form of SSH, X.509 or age, and the name of a pod of Kubernetes, whose parts
+are of 27 characters that spell no word. `read_by_all` also looks at what is beside it:
 
 * A block between `BEGIN PUBLIC KEY` or `BEGIN CERTIFICATE` and its end, and a value after `public key`, `clé publique`
   and so on, in eight languages.
 * A value after a name such as `key_algorithm` or `token type`.
+* A formula: numbers, short words and operators, of which one stands between spaces (`E = mc^2`).
 * Words with hyphens between (`eslint-plugin-react-hooks`), unless a word for a password stands near them. A password
   that consists of words is one because of such a word; nothing else tells it from the name of a package, a container
   or a class of a style sheet.
 
-It decides what a tagger finds. Patterns find passwords by a word beside them, so that the last two do not concern them.
+It decides what a tagger finds. Patterns find passwords by a word beside them, so that the last three do not concern
+them.
 
 Cost: constant for each string, which has a bounded length.
 """
@@ -37,6 +40,7 @@ _LONG_NAME = regex.compile(
     regex.IGNORECASE,
 )
 _PUBLIC_FORM = regex.compile(_TEXTS["public_forms"])
+_FORMULA = regex.compile(r"(?=.*\S[ ][=+*/<>≤≥·-][ ]\S)(?:\p{L}{1,3}|\d{1,4}|[-+*/^=<>≤≥·().,² ])+")
 _JOINT = r"[\"'\])]{0,3}(?:[ ]?(?:[:=]>?|->|→)|[ ](?:is|ist|lautet|est|es|è|é|to|jest))[\s\"'`>|]{0,6}"
 _PUBLIC_NAME = regex.compile(
     rf"(?r)(?<!\p{{L}})(?:\p{{L}}{{1,20}}[ _.-])?(?:{_TEXTS['public_names']})"
@@ -76,7 +80,7 @@ def read_by_all(text: str, start: int, end: int) -> bool:
     token = text[first:last]
     if public(token) or public(text[start:end]) or _ADVISORY.search(token):
         return True
-    if _in_public_block(text, start):
+    if _in_public_block(text, start) or _FORMULA.fullmatch(text, start, end, timeout=REGEX_TIMEOUT_S):
         return True
     before = text[max(0, first - NAME_CHARS) : first].rpartition(BOUNDARY)[2]
     if _PUBLIC_NAME.search(before) or _DESCRIBED.search(before):

@@ -142,6 +142,7 @@ piosenka „«Małgośka»” || «Sjögren»'s, Raynaud's and Hashimoto's || «
 lecture hall «Xanadu»
 Sala riunioni «Bianchi» || lycée «Victor»-Hugo || salle: «Turing» || «Stevens-Johnson» syndrome || happy-gloomy-«fermi»
 «domanda»: quanto costa?
+«jackson» 2.13.4.2 || mit «jenkins» 2.440.1 und gerrit 3.9.1 || «hugo» v0.121.2 klappt nicht || «jetty» 11.0.15
 """
 PERSONS_FOUND = """
 a book by "«Erin Blue»" || "«Erin Blue»" saw the film || the book of «Erin Blue» || hall of «Erin Blue» || «anna»: hi
@@ -150,6 +151,7 @@ anna-«fermi» || lecture hall «Erin Blue» || Mr. «Parkinson» test results |
 «Peter Crohn» has Crohn's disease || «Murphy» test results are back || «Lena Lexa» takes Lexapro
 «Lena Brandt» booked the hall Albert Einstein || My neighbour «Thomas Mann» has a dog. || «Carmen» llamó ayer
 «Ripley» called
+«anna» 12.05.1984 || «anna» 3.11.98 geboren || «anna» 12.30 Uhr || «Anna» 1.2.3
 """
 
 # What the tagger takes for an organisation or a place.
@@ -220,6 +222,8 @@ publieke sleutel: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 chave pública: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 klucz publiczny: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 sri «sha384-oqVuAfXRKap7fdgcCY5uykM6+R9GqQ8K/uxy9rx7HNQlGYl1kPzQho1wx4JwY8wC» || "x5t": "«NzU4MzY0»" || «INC1820918»
+the formula «E = mc^2» || «a^2 + b^2 = c^2» || we get «y = 3x + 12» || «api-server-6d4b75cb6d-hx8kp» is not ready
+pod/«frontend-85595f5bf9-2qk7l» 1/1 Running || logs billing-worker-«5c9d6b7fd4-zv9kw»
 token-«bucket»-rate-limiter-middleware || password_rule: «min8»-1upper
 age recipient «age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p» || RUSTSEC: «RUSTSEC-2021-0124»
 """
@@ -233,6 +237,7 @@ token for GHSA-7rjr-3q55-vv33: «ghq9XkW2mLz8RtY4»
 privater Schlüssel: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 clé privée : «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 -----BEGIN PRIVATE KEY-----\n«MC4CAQAwBQYDK2VwBCIEIGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXA»
+«E=mc^2!x» || «a^2b=c^2» || «web-85595f5bf9-aeiou»
 hmac secret «aes9XkW2mLz8RtY4shaQ» || «AESb9ECWmEzf6FQbrB» was the old key
 """
 
