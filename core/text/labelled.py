@@ -169,7 +169,8 @@ class Label:
         far: bool = True,
     ) -> None:
         """`numbers`: the words for "number" that a noun needs beside it. `far`: a word for "number" may join a value to
-        a label earlier in the sentence."""
+        a label earlier in the sentence. A name that ends in `nummer` may end in `nr` instead."""
+        names = [*names, *(f"{name.removesuffix('ummer')}r" for name in names if name.endswith("nummer"))]
         number, of = _any(_NUMBER_WORDS), _any(_OF_WORDS)
         ways = [_any(names)] if names else []
         if nouns:
@@ -254,7 +255,7 @@ def _written(phrase: str) -> str:
         else:
             others = [char, _ALSO[char]] if char in _ALSO else [char]
             parts.append(f"(?:{'|'.join(others)}|{base}\\p{{M}}?)")
-    return "".join(parts) + (r"\.?" if len(regex.split(r"[ -]", phrase)[-1]) <= 5 else "")
+    return "".join(parts) + (r"\.?" if len(regex.split(r"[ -]", phrase)[-1]) <= 5 or phrase.endswith("nr") else "")
 
 
 def _any(words: Sequence[str]) -> str:

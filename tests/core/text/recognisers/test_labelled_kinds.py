@@ -81,6 +81,8 @@ the customer paid 48213 EUR || customer.save(12345)
 DOCUMENTS = r"""
 legitymującą się dowodem «CCF 482917» || legitymujący się dowodem os. «CAR 229018» || dow. os. «CHX 220981»
 dowód osobisty seria «ABN nr 447120» || dowodem osobistym serii «ATK nr 559012» || Personalausweis-Nr. «L9VN2K8PT»
+Personalausweisnr. «L01X00T47» || Rentenversicherungsnr.: «65170839J003»
+Sozialvers.-Nr. «65170839J003» || n° SS «249016938212345» || N° S.S. : «2 49 01 69 382 123 45»
 carte d'identité «X4RTBPFW4» || ID-kaart «IZP33C0K1» || cartão de cidadão n.º «30112987 1 ZX7» || CC n.º «12345678»
 BI n.º «12093847» || C.I. n. «CA55512KL» || provisto de NIE «X-3381920-M» || RVNR «12030581M012» || RUN: «12.345.678-9»
 Mon numéro de sécu est «1 85 05 78 006 084 36» || mój PESEL to «90010112345» || identity_card,country\n«AB8812903»,RO
