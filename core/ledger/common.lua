@@ -176,6 +176,11 @@ local function tenant()
   return tenant_fields
 end
 
+-- Whether the tenant is closing or closed. Then nothing more is stored for it, also by requests that began before.
+local function has_ended()
+  return tenant().state == "closing" or tenant().state == "closed"
+end
+
 -- Appends one journal entry for a transition. Sequence numbers are consecutive, so a lost entry leaves a visible gap.
 -- `amounts` is the JSON text of a list of rows {unit, subject, vector} of the tenant's own accounts. `subjects` is the
 -- JSON text of such rows of subjects' accounts, or the SHA-256 of that text for a transition that spends nothing, or ""

@@ -5,6 +5,9 @@ if args.action == "put" then
   if old == args.entry then
     return answer({ outcome = "stored" })
   end
+  if has_ended() then
+    return answer({ outcome = "tenant-closed" })
+  end
   expire_files()
   old = redis.call("HGET", base .. "files:" .. args.area, args.name) or nil
   if not bytes_fit(entry_bytes(args.entry) - entry_bytes(old), args.bytes_max) then

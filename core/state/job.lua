@@ -81,6 +81,9 @@ if args.action == "create" then
     end
     return respond(job.claim == args.claim and "exists" or "conflict")
   end
+  if has_ended() then
+    return answer({ outcome = "tenant-closed" })
+  end
   local open = redis.call("ZRANGEBYSCORE", base .. "jobs:open", "-inf", "+inf", "LIMIT", 0, args.open_max)
   if #open >= args.open_max then
     return answer({ outcome = "quota" })

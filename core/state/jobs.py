@@ -261,7 +261,7 @@ class JobStore:
         on: the hold does not expire while the job waits, `charge` spends it, and a job that ends without a charge
         refunds it. Raises IdempotencyConflict for another claim, JobQuotaExceeded if `open_max` jobs have not ended,
         TenantLimitReached beyond the cap on records, HoldNotOpen; StorageFull if the `size` bytes of its files exceed
-        the owner's `bytes_max` (0 for none).
+        the owner's `bytes_max` (0 for none); TenantInactive for a tenant that is closed.
         """
         await self.owners.add(owner)
         cost = hold.amount if hold else Amount(0)
@@ -289,6 +289,8 @@ class JobStore:
             raise errors.TenantLimitReached(limit="job_records_per_tenant_max")
         if found["outcome"] == "full":
             raise errors.StorageFull(limit="tenant_disk_bytes_max")
+        if found["outcome"] == "tenant-closed":
+            raise errors.TenantInactive(code="tenant-closed")
         return record_of(owner, job_id, found["job"]), found["outcome"] == "created"
 
     async def check_quota(self, owner: str, *, open_max: int) -> None:

@@ -125,8 +125,6 @@ class KeyStore:
         `words`: `label`, `purpose` and `recipient`. Raises UnknownTenant, TenantLimitReached, InvalidInput for no
         roles, invalid words or an invalid lifetime, TenantInactive for a tenant that is closed.
         """
-        if (await self._reader.tenant(tenant)).state.ended:
-            raise TenantInactive(code="tenant-closed")
         return await self._create(
             tenant, by=by, action="key.create", roles=frozenset(roles), expires_s=expires_s, words=words
         )
@@ -137,7 +135,7 @@ class KeyStore:
         """Create a key with the roles and the words of `key_id`. That key ends after `overlap_s`, or earlier.
 
         Without `expires_s` the new key lives as long as the old one was meant to at its creation. Raises UnknownKey,
-        TenantLimitReached, InvalidInput for a key that has ended or for an invalid time.
+        TenantLimitReached, TenantInactive, InvalidInput for a key that has ended or for an invalid time.
         """
         if not 0 <= overlap_s <= OVERLAP_S_MAX:
             raise InvalidInput(f"overlap_s is between 0 and {OVERLAP_S_MAX}", field="overlap_s")
@@ -269,6 +267,7 @@ class KeyStore:
         fields: list[str | int] = ["mac", self._mac(key_id, secret, terms), "tenant", tenant]
         fields += ["created_ms", str(created), "terms", terms.decode()]
         create: dict[str, Any] = {
+            "tenant": names.tenant_key(tenant),
             "list": names.tenant_api_keys_key(tenant),
             "id": key_id,
             "fields": fields,
@@ -283,6 +282,10 @@ class KeyStore:
             details={"roles": sorted(roles), "expires_ms": expires, **stated, **(details or {})},
             change={"create": create} if finish is None else {"create": create, "finish": finish},
         )
+        if outcome == "unknown-tenant":
+            raise UnknownTenant
+        if outcome == "tenant-closed":
+            raise TenantInactive(code="tenant-closed")
         if outcome == "too-many-keys":
             raise TenantLimitReached(limit="keys_per_tenant_max")
         label, purpose, recipient = (words.get(name, "") for name in WORDS)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from core.errors import LedgerError
+from core.ledger.records import TenantState
 from core.redis import names
 from core.redis.client import LedgerClient
 
@@ -81,7 +82,10 @@ class MaskingCounts:
 
     async def _write(self, tenant: str, counts: Counter[tuple[str | None, str | None, str]]) -> None:
         key = names.masking_counts_key(tenant, await self._client.now_ms() // _DAY_MS)
-        if await self._client.call("HLEN", key) + len(counts) > FIELDS_MAX:
+        stored, state = await self._client.call_many([("HLEN", key), ("HGET", names.tenant_key(tenant), "state")])
+        if state is not None and TenantState(state.decode()).ended:
+            return  # of a request that ended after the tenant was closed
+        if stored + len(counts) > FIELDS_MAX:
             whole: Counter[tuple[str | None, str | None, str]] = Counter()
             for (_, _, kind), number in counts.items():
                 whole[None, None, kind] += number

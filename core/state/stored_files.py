@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from core.errors import StorageFull
+from core.errors import StorageFull, TenantInactive
 from core.redis import names
 from core.redis.client import LedgerClient, SharedReads
 
@@ -108,10 +108,12 @@ class StoredFileIndex:
         return int(await self._client.call("GET", names.files_bytes_key(owner)) or 0)
 
     async def put(self, owner: str, named: NamedEntry) -> StoredEntry | None:
-        """Store the entry. Return the one that it replaced. Raises StorageFull."""
+        """Store the entry. Return the one that it replaced. Raises StorageFull, TenantInactive for a closed tenant."""
         found = await self._run(owner, {"action": "put", "bytes_max": self.bytes_max(owner), **named.packed()})
         if found["outcome"] == "full":
             raise StorageFull(limit="tenant_disk_bytes_max")
+        if found["outcome"] == "tenant-closed":
+            raise TenantInactive(code="tenant-closed")
         return _replaced(found)
 
     async def remove(self, owner: str, area: str, name: str) -> StoredEntry | None:

@@ -50,7 +50,9 @@ if args.action == "put" then
   local old = find(args.id)
   local kept = old and redis.call("GET", entry_key(args.id))
   local old_bytes = old and tonumber(string.match(old, "%d+$")) or 0
-  if args.only_new and old and kept ~= value then
+  if has_ended() then
+    outcome = "tenant-closed"
+  elseif args.only_new and old and kept ~= value then
     outcome = "exists"
   elseif args.only_old and not old then
     outcome = "gone"

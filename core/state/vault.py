@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from core.errors import InvalidInput, TenantLimitReached
+from core.errors import InvalidInput, TenantInactive, TenantLimitReached
 from core.master_key import NONCE_BYTES, MasterKey, Purpose
 from core.redis import names
 from core.redis.client import LedgerClient
@@ -84,7 +84,8 @@ class Vault:
         `only_new` an earlier one stays, and with `only_old` nothing is kept without one. Returns whether the content
         is kept.
 
-        Raises TenantLimitReached if the tenant's entries or bytes would be too many."""
+        Raises TenantLimitReached if the tenant's entries or bytes would be too many, and TenantInactive if it is
+        closed."""
         entry_id = self.entry_id(tenant, name)
         expires_ms = int((self._clock() + lifetime_s) * 1000)
         nonce = secrets.token_bytes(NONCE_BYTES)
@@ -100,6 +101,8 @@ class Vault:
             only_new=only_new,
             only_old=only_old,
         )
+        if found["outcome"] == "tenant-closed":
+            raise TenantInactive(code="tenant-closed")
         if found["outcome"] not in ("done", "exists", "gone"):
             raise TenantLimitReached(limit=found["outcome"])
         return bool(found["outcome"] == "done")

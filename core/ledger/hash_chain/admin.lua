@@ -35,6 +35,13 @@ if state then -- args.state.from contains the states in which the change is perm
   end
 end
 if create then
+  local found = redis.call("HMGET", create.tenant, "mode", "state")
+  if not found[1] then
+    return answer({ outcome = "unknown-tenant" })
+  end
+  if found[2] == "closing" or found[2] == "closed" then
+    return answer({ outcome = "tenant-closed" })
+  end
   local kept = 0
   for _, id in ipairs(redis.call("SMEMBERS", create.list)) do
     if redis.call("EXISTS", "api-key:" .. id) == 1 then

@@ -11,9 +11,10 @@ from command_kit import run_command
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
-from core.errors import StoreUnavailable
+from core.errors import StoreUnavailable, TenantInactive
 from core.state.alerts import AlertStore
 from core.state.jobs import JobStatus
+from core.state.keystore import KeyStore
 from core.state.masking_counts import MaskingCounts
 from core.state.stored_files import DOMAINS
 from core.state.vault import Vault
@@ -117,6 +118,28 @@ def test_a_closed_tenant_has_its_journal_and_nothing_else(served: Gateway, tmp_p
     assert [each["action"] for each in found[-3:]] == ["tenant.close", "key.revoke", "tenant.closed"]
     listed = {each["name"]: each["state"] for each in admin.get("/admin/tenants").json()["tenants"]}
     assert listed[tenant.name] == "closed"
+
+
+def test_a_request_in_flight_stores_nothing_for_a_tenant_that_was_closed(served: Gateway, tmp_path: Path) -> None:
+    tenant = served.tenant(epsilon=10)
+    parts = served.service.parts
+    change(served, tenant, "closed")
+    (tmp_path / "pack").write_bytes(b"weights")
+    store, keys = parts[JobRunner].store, parts[KeyStore]
+    for late in (
+        parts[StoredFiles].put(tenant.name, DOMAINS, "law", {".safetensors": tmp_path / "pack"}),
+        parts[Vault].put(tenant.name, "alias", b"Ann", lifetime_s=600),
+        store.create(
+            tenant.name, secrets.token_hex(16), kind="domain", label="law", claim="c", open_max=9, state="s", size=0
+        ),
+        keys.create(tenant.name, by="key:0"),
+    ):
+        with pytest.raises(TenantInactive) as refused:
+            served.on_loop(late)
+        assert refused.value.code == "tenant-closed"
+    parts[MaskingCounts].note(tenant.name, "key", None, requests=1)
+    served.on_loop(parts[MaskingCounts].write())
+    assert kept(served, tenant) == []
 
 
 def test_closing_that_was_interrupted_goes_on_by_itself(served: Gateway, tmp_path: Path) -> None:
