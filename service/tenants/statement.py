@@ -8,6 +8,7 @@ export of the ledger shows the same sums. No text of a request is in it.
 import csv
 import hmac
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from typing_extensions import TypedDict
 
 from core.amounts import Amount
 from core.errors import InvalidInput, LedgerNotTrusted, LedgerUnavailable
+from core.ledger.hash_chain.admin_log import AdminEntry, LogCheck
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey, Purpose
 from core.reports.integrity import IntegrityReads
@@ -30,7 +32,7 @@ from service.budget.journal import cell
 from service.config.settings import Settings
 from service.dashboard.pages import statement_page
 from service.http.answers import doc
-from service.http.auth import OPERATOR, ReadCallerDep
+from service.http.auth import BY_OPERATOR, OPERATOR, ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
 from service.operation.endpoints import AuditEntry
@@ -112,17 +114,25 @@ def signed(statement: Statement, master_key: MasterKey) -> SignedStatement:
 
 
 def is_genuine(content: bytes, master_key: MasterKey) -> bool:
-    """Whether a file is a signed statement of the gateway with this master key, unchanged."""
+    """Whether a file is a signed statement of the gateway with this master key, unchanged.
+
+    A file with a member that the MAC does not cover, or with a member twice, is none: readers may show the other one.
+    """
     try:
         found = orjson.loads(content)
-        mac, body = found["mac"].encode(), _canonical(found["statement"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+        json.loads(content, object_pairs_hook=_once)
+        return hmac.compare_digest(_canonical(found), _canonical(signed(found["statement"], master_key)))
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False
-    return hmac.compare_digest(master_key.mac(Purpose.STATEMENT, body).encode(), mac)
 
 
-def _canonical(statement: Any) -> bytes:
-    return orjson.dumps(statement, option=orjson.OPT_SORT_KEYS)
+def _once(members: list[tuple[str, Any]]) -> None:
+    if len(dict(members)) != len(members):
+        raise ValueError("a member twice")
+
+
+def _canonical(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,11 @@ class Statements:
                 change = row.points[-1].minus(row.points[0])
                 if change.releases:
                     spending.append(_spent(kind, row.label, change))
-        changes, all_changes = await self._changes(tenant, start, stop)
+        try:
+            integrity = await self._integrity(tenant, start, stop)
+            changes, all_changes = await self._changes(tenant, start, stop)
+        except LedgerNotTrusted:
+            raise LedgerUnavailable(NOT_TRUSTED) from None
         states = await self.ledger.own_accounts(tenant)
         return {
             "tenant": tenant_block(facts),
@@ -168,24 +182,28 @@ class Statements:
             "keys": [key_block(key) for key in await self.keys.list(tenant)],
             "changes": changes,
             "complete": whole and all_changes,
-            "integrity": await self._integrity(tenant, start, stop),
+            "integrity": integrity,
             "processing": self._processing(tenant),
         }
 
     async def _changes(self, tenant: str, start: int, stop: int) -> tuple[list[AuditEntry], bool]:
+        """Raises LedgerNotTrusted for a log that was changed."""
+        seal = (await self.integrity.ledger()).last_seal
+        check = LogCheck(None if seal is None else seal.admin)
         found: list[AuditEntry] = []
         async for each in self.keys.log.entries():
-            if each.target.split("/")[0] == tenant and start <= each.at_ms < stop:
+            check.add(each)
+            if _is_of(each, tenant) and start <= each.at_ms < stop:
                 if len(found) == CHANGES_MAX:
                     return found, False
                 found.append(cast(AuditEntry, asdict(each)))
+        check.end()
+        if check.faults:
+            raise LedgerNotTrusted(check.faults[0])
         return found, True
 
     async def _integrity(self, tenant: str, start: int, stop: int) -> StatementIntegrity:
-        try:
-            ledger, own = await self.integrity.ledger(), await self.integrity.tenant(tenant)
-        except LedgerNotTrusted:
-            raise LedgerUnavailable(NOT_TRUSTED) from None
+        ledger, own = await self.integrity.ledger(), await self.integrity.tenant(tenant)
         audit, seal = ledger.audit, ledger.last_seal
         read = 0 if audit is None else await self.ledger.first_entry_at(tenant, audit.began_ms) - 1
         return {
@@ -221,6 +239,13 @@ class Statements:
             "(g) security measures": security,
         }
         return [{"field": name, "value": value} for name, value in rows.items()]
+
+
+def _is_of(entry: AdminEntry, tenant: str) -> bool:
+    """Whether an action is on this tenant. It can have the names `operator`, `shared` and `ledger`, which the log uses."""
+    kind = entry.action.partition(".")[0]
+    own = kind in ("tenant", "key", "sessions") or (kind == "alert" and entry.by != BY_OPERATOR)
+    return own and entry.target.split("/")[0] == tenant
 
 
 def _spent(kind: str, label: str, change: Totals) -> StatementSpending | None:

@@ -84,11 +84,14 @@ def test_only_the_operator_reads_the_log(logged: Gateway) -> None:
 
 
 def test_a_log_whose_end_was_cut_off_is_found_by_the_last_seal(logged: Gateway) -> None:
-    logged.tenant()
+    tenant = logged.tenant()
     assert run_command(logged.data_dir, "ledger", "seal").returncode == 0
+    assert tenant.http.get("/budget/statement").status_code == 200
     assert run_command(logged.data_dir, "ledger", "export", "--actions").returncode == 0
     last = logged.admin_log(limit=2)[-1]["n"]
     in_redis(logged, "XDEL", names.ADMIN_LOG_KEY, f"{last}-0")
     found = run_command(logged.data_dir, "ledger", "export", "--actions")
     assert found.returncode == 1
     assert found.stderr.splitlines() == [f"error: the last seal covers entry {last}, which is missing"]
+    refused = tenant.http.get("/budget/statement")
+    assert (refused.status_code, refused.json()["code"]) == (503, "ledger-unavailable"), "its actions may be missing"

@@ -8,6 +8,9 @@ from alert_kit import until
 from command_kit import run_command
 from inprocess_kit import Gateway, module_gateway
 
+from core.master_key import MasterKey
+from service.tenants.statement import is_genuine
+
 DAY_MS = 24 * 3600 * 1000
 served = module_gateway(changes={"service.operation.maintenance.SERIES_INTERVAL_S": 0.1})
 
@@ -51,6 +54,37 @@ def test_a_statement_has_what_an_auditor_asks_for_and_is_signed(served: Gateway,
     one["spending"][0]["epsilon"] = 0.5
     file.write_text(json.dumps(found))
     assert run_command(served.data_dir, "ledger", "verify-statement", str(file)).returncode == 1
+
+
+def test_only_what_the_mac_covers_is_in_a_genuine_statement(served: Gateway) -> None:
+    master_key = served.service.parts[MasterKey]
+    found = statement(served, served.tenant().name)
+    written = json.dumps(found)
+    assert is_genuine(json.dumps(found, indent=2).encode(), master_key)
+    first = '{"statement": {'
+    assert written.startswith(first)
+    for changed in (
+        json.dumps(found | {"note": "signed as well"}),
+        json.dumps(found | {"algorithm": "none"}),
+        written.replace(first, '{"statement": {"complete": true}, "statement": {', 1),
+        written.replace('"epsilon": ', '"epsilon": 0, "epsilon": ', 1),
+        written.replace('"expires_ms": null', '"expires_ms": NaN', 1),
+        "[" * 5000,
+    ):
+        assert changed != written
+        assert not is_genuine(changed.encode(), master_key), changed[:80]
+
+
+def test_the_actions_on_what_all_share_are_in_the_statement_of_no_tenant(served: Gateway) -> None:
+    """Although a tenant can have the name that the log gives to it."""
+    tenant = served.tenant("operator")
+    rule = {"when": {"kind": "integrity"}}
+    assert served.admin.put("/admin/alerts/rules/seals", json=rule).status_code == 201
+    assert served.admin.post("/admin/sessions/end").status_code == 204
+    own = {"label": "own"}
+    assert served.admin.post(f"/admin/tenants/{tenant.name}/keys", json=own).status_code == 201
+    changes = statement(served, tenant.name)["statement"]["changes"]
+    assert [each["action"] for each in changes] == ["tenant.create", "key.create", "key.create"]
 
 
 def test_a_statement_is_also_a_page_and_a_table_and_covers_its_period(served: Gateway) -> None:
