@@ -24,6 +24,7 @@ from core.state.jobs import JobStore
 from core.state.keystore import KeyStore
 from core.state.masking_counts import MaskingCounts
 from core.state.sessions import SessionStore
+from core.text.policy import ENTITIES
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.task_queue import Engine
 from service.admission import LoadLimits, build_limits
@@ -241,7 +242,7 @@ _SHARED: dict[type, Callable[[Parts], Any]] = {
     ArrayPool: lambda parts: parts[Engine].arrays,
     Workers: lambda parts: Workers(parts[Engine]),
     BodyMemory: _body_memory,
-    MaskingCounts: lambda parts: MaskingCounts(parts[LedgerClient]),
+    MaskingCounts: lambda parts: MaskingCounts(parts[LedgerClient], types=ENTITIES),
     Preparation: lambda _: Preparation(),
     Isolation: lambda _: Isolation(),
     StoredFiles: _files,

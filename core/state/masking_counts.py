@@ -11,7 +11,7 @@ not yet written.
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 import orjson
@@ -25,7 +25,8 @@ log = logging.getLogger("privacy_gateway.masking")
 
 WRITE_INTERVAL_S = 5.0
 DAYS_MAX = 31
-FIELDS_MAX = 2048  # of a tenant's day; beyond it, the counts of all keys and models are summed
+FIELDS_MAX = 2048  # of a tenant's day; beyond it, the counts of all keys, models and own types are summed
+OTHER = "OTHER"  # the types of own recognisers, beyond FIELDS_MAX
 _DAY_MS = 86_400_000
 _REQUESTS, _REFUSED, _FIND = "requests", "refused", "find:"
 
@@ -44,8 +45,10 @@ class MaskingRow:
 class MaskingCounts:
     """Used on the event loop only, without locks."""
 
-    def __init__(self, client: LedgerClient) -> None:
+    def __init__(self, client: LedgerClient, *, types: Container[str]) -> None:
+        """`types`: those of the gateway. Callers name others, as many as they like."""
         self._client = client
+        self._types = types
         self._pending: dict[str, Counter[tuple[str | None, str | None, str]]] = defaultdict(Counter)
 
     def note(
@@ -88,7 +91,8 @@ class MaskingCounts:
         if stored + len(counts) > FIELDS_MAX:
             whole: Counter[tuple[str | None, str | None, str]] = Counter()
             for (_, _, kind), number in counts.items():
-                whole[None, None, kind] += number
+                is_known = kind in (_REQUESTS, _REFUSED) or kind.removeprefix(_FIND) in self._types
+                whole[None, None, kind if is_known else _FIND + OTHER] += number
             counts = whole
         added = [("HINCRBY", key, orjson.dumps(name), number) for name, number in counts.items() if number]
         await self._client.call_many([*added, ("PEXPIRE", key, (DAYS_MAX + 1) * _DAY_MS)])

@@ -22,7 +22,7 @@ class MaskingCount(KeyWords):
     model: Annotated[str | None, doc("The model that the texts were for; null for texts without one.")]
     requests: Annotated[int, doc("How many requests were masked.")]
     refused: Annotated[int, doc("How many requests to models the policy refused.")]
-    finds: Annotated[dict[str, int], doc("How many finds of each type. A text that was read before counts once.")]
+    finds: Annotated[dict[str, int], doc("How many finds of each type; own types are `OTHER` on a day with very many.")]
 
 
 class MaskingCountList(TypedDict):

@@ -242,7 +242,7 @@ class Statements:
 
 
 def _is_of(entry: AdminEntry, tenant: str) -> bool:
-    """Whether an action is on this tenant. It can have the names `operator`, `shared` and `ledger`, which the log uses."""
+    """Whether an action is on this tenant. It can be called `operator`, `shared` or `ledger`, which the log uses."""
     kind = entry.action.partition(".")[0]
     own = kind in ("tenant", "key", "sessions") or (kind == "alert" and entry.by != BY_OPERATOR)
     return own and entry.target.split("/")[0] == tenant
