@@ -112,8 +112,8 @@ class Authenticator:
         return HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
 
     async def refusal(self, caller: Caller | Operator | None) -> HTTPException | TenantInactive | None:
-        """Why an answer to `caller` that is still open must end: its key or session has ended (401), its tenant was
-        suspended and it does more than read, or its tenant is beyond its rate (429). None if it may continue, also
+        """Why an answer to `caller` that is still open must end: its key, session or tenant has ended (401), its tenant
+        was suspended and it does more than read, or its tenant is beyond its rate (429). None if it may continue, also
         while the ledger cannot be reached. The answers to the operator, and those that need no key, continue."""
         if not isinstance(caller, Caller):
             return None
@@ -122,11 +122,12 @@ class Authenticator:
                 is_valid = await self.sessions.is_open(caller.session)
             else:
                 is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
-            if caller.releases and await self._keys.tenant_state(caller.tenant) is TenantState.SUSPENDED:
+            state = await self._keys.tenant_state(caller.tenant)
+            if caller.releases and state is TenantState.SUSPENDED:
                 return TenantInactive()
         except LedgerUnavailable:
             return None
-        if not is_valid:
+        if not is_valid or state.ended:  # the keys of a tenant that was closed by command are revoked within seconds
             return HTTPException(401)
         return HTTPException(429) if self._limits.requests.is_exceeded(caller.tenant) else None
 

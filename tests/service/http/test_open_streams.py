@@ -10,15 +10,21 @@ from exchange_kit import HANG_S, Exchange, kept_job, of_documents
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
+from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.records import TenantState
+from core.ledger.transitions import Ledger
 from core.state.keystore import KeyStore
 from service.app import create_app
 from service.releases.pipeline import ReleasePipeline
+from service.tenants.closing import change_state
 
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
 
 
 # a limit that is refilled so slowly that it is seen to be exceeded
-watched = module_gateway(RATE_LIMIT_PER_MINUTE="4", changes={"stream_key_check_s": 0.05})
+watched = module_gateway(
+    RATE_LIMIT_PER_MINUTE="4", changes={"stream_key_check_s": 0.05, "service.tenants.closing.ROUND_S": 3600.0}
+)
 
 
 async def revoke(gateway: Gateway, tenant: Tenant) -> None:
@@ -39,7 +45,20 @@ async def exceed_the_rate(gateway: Gateway, tenant: Tenant) -> None:
             pass
 
 
-ENDINGS = [(revoke, "unauthorized"), (rotate, "unauthorized"), (exceed_the_rate, "rate-limited")]
+async def close(gateway: Gateway, tenant: Tenant) -> None:
+    """As the command does; a gateway then revokes the keys."""
+    parts = gateway.service.parts
+    await change_state(
+        parts[Ledger], parts[AdminLog], tenant.name, TenantState.CLOSING, by="cli", reason="the contract has ended"
+    )
+
+
+ENDINGS = [
+    (close, "unauthorized"),
+    (revoke, "unauthorized"),
+    (rotate, "unauthorized"),
+    (exceed_the_rate, "rate-limited"),
+]
 
 
 @pytest.mark.parametrize(("end", "code"), ENDINGS)
