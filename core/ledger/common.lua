@@ -185,21 +185,20 @@ end
 -- `amounts` is the JSON text of a list of rows {unit, subject, vector} of the tenant's own accounts. `subjects` is the
 -- JSON text of such rows of subjects' accounts, or the SHA-256 of that text for a transition that spends nothing, or ""
 -- if there are none. The rows of an `open` entry also contain the account's other terms. `key` is the id of the API key
--- that caused the release, and `route` the route that it was sent to, or "". `holds` is the change of the tenant's
--- number of open holds. `field` and `value` are written to the tenant's record in the same command, if they are given.
--- Returns the number of the entry.
-local function journal(transition, release, mechanism, reason, amounts, subjects, key, route, holds, field, value)
+-- that caused the release, and `route` the route that it was sent to, or "". `words` lists what the request says of the
+-- release, names and values, or is nil. `holds` is the change of the tenant's number of open holds. `field` and `value`
+-- are written to the tenant's record in the same command, if they are given. Returns the number of the entry.
+local function journal(transition, release, mechanism, reason, amounts, subjects, key, route, words, holds, field, value)
   local t = tenant()
   t.seq, t.holds = t.seq + 1, t.holds + holds
   local seq, open = text(t.seq), text(t.holds)
-  if subjects == "" then -- most tenants have no subjects
-    redis.call("XADD", base .. "journal", seq .. "-0", "transition", transition, "release", release,
-      "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts, "key", key, "route", route)
-  else
-    redis.call("XADD", base .. "journal", seq .. "-0", "transition", transition, "release", release,
-      "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts, "key", key, "route", route,
-      "subjects", subjects)
+  local further = words or {}
+  if subjects ~= "" then -- most tenants have no subjects
+    further = { "subjects", subjects, unpack(further) }
   end
+  redis.call("XADD", base .. "journal", seq .. "-0", "transition", transition, "release", release,
+    "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts, "key", key, "route", route,
+    unpack(further))
   if field then
     redis.call("HSET", KEYS[1], "seq", seq, "holds", open, field, value)
   else
@@ -248,7 +247,7 @@ local function journal_openings(accounts)
       limit_text(a.limit), cjson.encode(a.adjacency), cjson.encode(a.guarantee), cjson.encode(a.orders),
       cjson.encode(a.plan), table.concat(divisions, ","))
   end)
-  return journal("open", "", "", "", own, subjects, "", "", 0)
+  return journal("open", "", "", "", own, subjects, "", "", nil, 0)
 end
 
 -- Writes the limit of each of `accounts`, which its first release has selected, and records the change in the journal.
@@ -256,7 +255,7 @@ local function write_limits(accounts)
   local own, subjects = rows_of(accounts, function(a)
     return string.format("[%s,%s,%s]", cjson.encode(a.unit), cjson.encode(a.subject), limit_text(a.limit))
   end)
-  journal("limit", "", "", "first-release", own, subjects, "", "", 0)
+  journal("limit", "", "", "first-release", own, subjects, "", "", nil, 0)
   for _, a in ipairs(accounts) do
     redis.call("HSET", base .. "account:" .. a.name, "limit", cmsgpack.pack(a.limit))
   end

@@ -129,7 +129,8 @@ _LAST = 2**53  # no journal has an entry with this number
 
 @dataclass(frozen=True)
 class JournalFilter:
-    """Which entries are wanted; None admits every value. `from_ms` is inclusive, `to_ms` is not.
+    """Which entries are wanted; None admits every value. `from_ms` is inclusive, `to_ms` is not. `stated`: only those
+    whose request states a purpose or a recipient.
 
     The times are those of the clock of Redis. Where that clock was set back, the numbers and the times of entries have
     another order, and a range of times may leave out entries near that moment.
@@ -141,6 +142,7 @@ class JournalFilter:
     mechanism: str | None = None
     route: str | None = None
     key_id: str | None = None
+    stated: bool = False
 
     def admits(self, raw: RawEntry) -> bool:
         """Whether an entry is wanted. Does not parse its rows."""
@@ -152,6 +154,8 @@ class JournalFilter:
             (b"key", self.key_id),
         )
         if any(value is not None and fields.get(name, b"") != value.encode() for name, value in wanted):
+            return False
+        if self.stated and b"purpose" not in fields and b"recipient" not in fields:
             return False
         at_ms = int(fields.get(b"at_ms", b"0"))
         return (self.from_ms is None or at_ms >= self.from_ms) and (self.to_ms is None or at_ms < self.to_ms)

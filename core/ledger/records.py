@@ -375,8 +375,9 @@ class JournalEntry:
     `amounts` are the parts of the tenant's own accounts. `subjects` has those of subjects' accounts; it is empty for
     `reserve` and `cancel`, and if the reader did not ask for it. `subjects_digest` is the SHA-256 of their stored text,
     for every transition of a release that debits subjects' accounts. `key_id` is the id of the API key that caused the
-    release, and `route` the route that it was sent to; None for a release without one.
-    Only pages of the journal set `sha256`, the digest of the stored entry that seals are made of.
+    release, and `route` the route that it was sent to; None for a release without one. `purpose` and `recipient` are
+    what its request states of it, or None. Only pages of the journal set `sha256`, the digest of the stored entry that
+    seals are made of.
     """
 
     seq: int
@@ -390,6 +391,8 @@ class JournalEntry:
     subjects_digest: str | None = None
     key_id: str | None = None
     route: str | None = None
+    purpose: str | None = None
+    recipient: str | None = None
     sha256: str | None = None
 
     @property
@@ -652,6 +655,8 @@ def journal_entry(tenant: str, raw: Sequence[Any], *, subjects: bool = True) -> 
         subjects_digest=(hashlib.sha256(rows.encode()).hexdigest() if has_rows else rows) or None,
         key_id=texts["key"] or None,
         route=texts["route"] or None,
+        purpose=texts.get("purpose"),
+        recipient=texts.get("recipient"),
     )
 
 

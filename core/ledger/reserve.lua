@@ -10,7 +10,8 @@
 -- The journal stores ARGV[2] unchanged. Of args.subject_rows it stores the SHA-256, args.digest, until the release is
 -- spent: a hold that is refunded leaves nothing whose size depends on the number of its subjects. args.generated is set
 -- if the gateway generated the idempotency key. Such a key leaves nothing unless the release is spent. args.key is the id
--- of the API key that caused the release, and args.route the route that it was sent to, or "".
+-- of the API key that caused the release, and args.route the route that it was sent to, or "". args.words lists what the
+-- request says of the release, names and values, or is nil.
 local mode = tenant().mode
 if not mode then
   return answer({ outcome = "unknown-tenant" })
@@ -242,7 +243,7 @@ local reserved = cmsgpack.pack({ outcome = "reserved", release = args.release, a
 if #divided > 0 then
   write_limits(divided)
 end
-journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, args.route, 1)
+journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, args.route, args.words, 1)
 for _, a in ipairs(opened) do
   write_new_account(a, true)
 end
@@ -250,8 +251,9 @@ for i, a in ipairs(accounts) do
   redis.call("HSET", base .. "account:" .. a.name, "held", held[i])
 end
 redis.call("SET", base .. "release:" .. args.release, cmsgpack.pack({ state = "held", at_ms = text(now),
-  scope = args.scope, generated = args.generated, key = args.key, route = args.route, mechanism = args.mechanism,
-  amounts = ARGV[2], subject_rows = args.subject_rows, digest = args.digest, debits = debits, losses = args.losses, reserved = reserved }))
+  scope = args.scope, generated = args.generated, key = args.key, route = args.route, words = args.words,
+  mechanism = args.mechanism, amounts = ARGV[2], subject_rows = args.subject_rows, digest = args.digest,
+  debits = debits, losses = args.losses, reserved = reserved }))
 redis.call("ZADD", base .. "overdue", deadline, args.release)
 if args.scope ~= "" then
   redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release, "ended", "")

@@ -72,7 +72,7 @@ local function settle(transition, state, spends, keep)
     index_entry(opening, rows)
   end
   local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts,
-    spends and r.subject_rows or r.digest, r.key, r.route, -1, field, value)
+    spends and r.subject_rows or r.digest, r.key, r.route, r.words, -1, field, value)
   if spends and r.subject_rows ~= "" then
     index_entry(seq, r.debits)
   end

@@ -166,6 +166,7 @@ class Ledger(LedgerReader):
         claim: Claim | None = None,
         key_id: str | None = None,
         route: str | None = None,
+        words: Mapping[str, str] | None = None,
         hold_ttl_ms: int | None = None,
     ) -> Reserved | Replay:
         """Hold the cost of a release, or return the result of an earlier release under the same claim.
@@ -178,7 +179,8 @@ class Ledger(LedgerReader):
         as long as its tombstone lives. A claim whose release was cancelled can be used again.
 
         `key_id` is the id of the API key that causes the release, and `route` the route of the gateway that it is sent
-        to, such as `embed/sentdp`. The journal entries of the release contain both.
+        to, such as `embed/sentdp`. `words` are the `purpose` and the `recipient` of the release, as its request states
+        them. The journal entries of the release contain all of these.
 
         Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, UnknownTenant,
         UnknownAccount, InvalidInput, TenantLimitReached, TenantInactive.
@@ -197,6 +199,13 @@ class Ledger(LedgerReader):
                 "fingerprint": names.check_hex(claim.fingerprint, length=64) if claim else "",
                 "key": names.check_hex(key_id, length=names.KEY_ID_LENGTH) if key_id else "",
                 "route": names.check_route(route) if route else "",
+                "words": [
+                    part
+                    for name in names.RELEASE_WORDS
+                    if (text := (words or {}).get(name))
+                    for part in (name, names.check_words(text, field=name))
+                ]
+                or None,
                 "generated": claim is not None and claim.generated,
                 "mechanism": mechanism_label(charges),
                 "hold_ttl_ms": hold_ttl_ms,

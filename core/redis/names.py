@@ -13,6 +13,8 @@ from core.errors import InvalidInput, UnknownAccount
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
 _ROUTE = re.compile(r"[a-z0-9][a-z0-9_./{}-]{0,63}")
+_WORDS = re.compile(r"[A-Za-z0-9 ._:@/+-]{0,64}")
+RELEASE_WORDS = ("purpose", "recipient")  # what a release is for, and who receives it
 _RULE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
@@ -99,6 +101,13 @@ def check_route(route: str) -> str:
     if not _ROUTE.fullmatch(route):
         raise ValueError("a route is a short fixed path")
     return route
+
+
+def check_words(text: str, *, field: str) -> str:
+    """Return `text`, what people say of a key or a release. Raises InvalidInput, which names the member `field`."""
+    if not _WORDS.fullmatch(text):
+        raise InvalidInput(f"{field} is up to 64 of A-Z, a-z, 0-9, blank and ._:@/+-", field=field)
+    return text
 
 
 def check_hex(value: str, *, length: int) -> str:

@@ -7,7 +7,6 @@ sets.
 
 import asyncio
 import hmac
-import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -33,8 +32,7 @@ OVERLAP_S_MAX = 90 * 24 * 3600
 _TENANTS_MAX = 4096
 _DUMMY_ID = "0" * 16
 _DUMMY_SECRET = "0" * 32
-WORDS = ("label", "purpose", "recipient")  # what people call a key, what its releases are for, who receives them
-_WORDS = re.compile(r"[A-Za-z0-9 ._:@/+-]{0,64}")
+WORDS = ("label", *names.RELEASE_WORDS)  # what people call a key, what its releases are for, who receives them
 _FIELDS = ("mac", "tenant", "created_ms", "revoked_ms", "terms", "ends_ms", "last_used_ms")
 
 
@@ -255,8 +253,7 @@ class KeyStore:
         if not roles:
             raise InvalidInput("A key has at least one role.", field="roles")
         for name, text in words.items():
-            if not _WORDS.fullmatch(text):
-                raise InvalidInput(f"A {name} is up to 64 of A-Z, a-z, 0-9, blank and ._:@/+-", field=name)
+            names.check_words(text, field=name)
         stated = {name: text for name in WORDS if (text := words.get(name, "")) or name == "label"}
         if expires_s is not None and not 1 <= expires_s <= LIFE_S_MAX:
             raise InvalidInput(f"expires_s is between 1 and {LIFE_S_MAX}", field="expires_s")

@@ -165,6 +165,12 @@ async def _named(keys: KeyStore, tenant: str, page: JournalPage) -> dict[str, Ap
     return await keys.named(tenant, (entry.key_id for entry in page.entries if entry.key_id))
 
 
+def _words(entry: JournalEntry, named: Mapping[str, ApiKey]) -> KeyWords:
+    words = words_of(named.get(entry.key_id or ""))
+    words["purpose"], words["recipient"] = entry.purpose or words["purpose"], entry.recipient or words["recipient"]
+    return words
+
+
 def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None], named: Mapping[str, ApiKey]) -> bytes:
     entries: list[JournalLine] = [
         {
@@ -179,7 +185,7 @@ def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None],
             "amount": amount(line.amount),
             "seal": seals[entry.seq],
             "sha256": entry.sha256,
-            **words_of(named.get(entry.key_id or "")),
+            **_words(entry, named),
         }
         for entry in page.entries
         for line in _lines(entry, account)
@@ -291,7 +297,7 @@ def _row(
         "release_id": entry.release_id,
         "seal": seals[entry.seq],
         "sha256": entry.sha256,
-        **words_of(named.get(entry.key_id or "")),
+        **_words(entry, named),
     }
 
 

@@ -15,6 +15,8 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter
 from pydantic_core.core_schema import definitions_schema
 from typing_extensions import TypedDict
 
+from core.redis.names import RELEASE_WORDS
+
 if TYPE_CHECKING:
     from core.state.keystore import ApiKey
 
@@ -34,7 +36,16 @@ _IDEMPOTENCY_KEY = {
     "description": "The same key and body again get the same answer and are charged once. The answer has the key.",
     "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
 }
-IDEMPOTENT = {"parameters": [_IDEMPOTENCY_KEY]}  # `openapi_extra` of a route
+RELEASE_WORDS_HEADERS = [
+    {
+        "name": f"X-{name.title()}",
+        "in": "header",
+        "description": f"{what}; by default as the key says. The journal keeps it: no personal data.",
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9 ._:@/+-]{0,64}$"},
+    }
+    for name, what in zip(RELEASE_WORDS, ("What the release is for", "Who receives the release"), strict=True)
+]
+IDEMPOTENT = {"parameters": [_IDEMPOTENCY_KEY, *RELEASE_WORDS_HEADERS]}  # `openapi_extra` of a route
 
 
 def doc(description: str) -> Any:
@@ -62,7 +73,8 @@ class AnswerRoute(APIRoute):
 
 
 class KeyWords(TypedDict):
-    """What the creator of a key said of it; null for an empty one, and 30 days after the key has ended."""
+    """What the creator of a key said of it; null for an empty one, and 30 days after the key has ended. In a journal,
+    what the request said in `X-Purpose` and `X-Recipient` comes first."""
 
     key_label: Annotated[str | None, doc("The name of the API key.")]
     purpose: Annotated[str | None, doc("What the releases of the key are for.")]

@@ -10,7 +10,7 @@ actions.
 """
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -23,7 +23,7 @@ from core.credentials import same_credential
 from core.errors import LedgerUnavailable, RoleMissing, TenantInactive
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.records import TenantState
-from core.redis.names import SHARED_OWNER
+from core.redis.names import RELEASE_WORDS, SHARED_OWNER, check_words
 from core.state.keystore import KeyRole, KeyStore
 from core.state.sessions import Session
 from service import metrics
@@ -54,7 +54,8 @@ _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or
 @dataclass(frozen=True)
 class Caller:
     """An authenticated tenant, the id of the key that it used, and the roles of that key. `session`: that of its
-    browser, if it has sent one in place of the key. `releases`: whether its route does more than read."""
+    browser, if it has sent one in place of the key. `releases`: whether its route does more than read. `words`: what
+    the request says of its release (`Ledger.reserve`)."""
 
     tenant: str
     key_id: str
@@ -62,6 +63,7 @@ class Caller:
     session: Session | None = field(default=None, compare=False)
     tenant_state: TenantState = TenantState.ACTIVE
     releases: bool = field(default=False, compare=False)
+    words: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ async def identify(request: Request) -> Caller | Operator:
         LedgerUnavailable: the key cannot be checked.
         BrowserRefused: a browser's session is used from elsewhere.
         TenantLimitReached, ClientGone: the tenant has no free place for a request.
+        InvalidInput: `X-Purpose` or `X-Recipient` has characters that it may not have, or too many.
     """
     known: Caller | Operator | None = getattr(request.state, "identity", None)
     if known is not None:
@@ -183,7 +186,18 @@ async def identify(request: Request) -> Caller | Operator:
         limits, exchange = parts_of(request)[LoadLimits], request.state.exchange
         request.state.headers = await limits.requests.take(identity.tenant)
         await exchange.take_place(limits.in_flight, identity.tenant, reads=not is_large(request.headers))
+        if words := _words(request):
+            identity = request.state.identity = replace(identity, words=words)
     return identity
+
+
+def _words(request: Request) -> dict[str, str]:
+    headers = {name: f"X-{name.title()}" for name in RELEASE_WORDS}
+    return {
+        name: check_words(text, field=header)
+        for name, header in headers.items()
+        if (text := request.headers.get(header))
+    }
 
 
 class Needs:

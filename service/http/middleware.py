@@ -202,6 +202,7 @@ class RequestContext:
                 "route": route,
                 "status": status,
                 "duration_ms": round(seconds * 1000, 1),
+                **getattr(scope["state"].get("identity"), "words", {}),
             }
             access_log.info("request", extra={"fields": fields})
 

@@ -86,8 +86,8 @@ class JobSubmission:
                 generated=is_generated(request),
             )
             identity = request.state.identity
-            key_id = identity.key_id if isinstance(identity, Caller) else None
-            return await self._create(owner, job_id, kind, fields, incoming, claim_of=claim, key_id=key_id)
+            caller = identity if isinstance(identity, Caller) else None
+            return await self._create(owner, job_id, kind, fields, incoming, claim_of=claim, caller=caller)
 
     async def _exists(self, owner: str, job_id: str) -> bool:
         try:
@@ -105,7 +105,7 @@ class JobSubmission:
         incoming: Incoming,
         *,
         claim_of: Callable[..., Claim],
-        key_id: str | None,
+        caller: Caller | None,
     ) -> tuple[JobRecord, bool]:
         """From a received input to a queued job. A job that charges holds its cost first, and owns that hold."""
         price = await kind.price(owner, fields)
@@ -127,7 +127,7 @@ class JobSubmission:
             try:
                 manifest = await self._runner.working.store_input(owner, job_id)
                 if price is not None:
-                    hold = await self._hold(owner, price.charge, claim_of(body=claim.encode()), key_id, kind.name)
+                    hold = await self._hold(owner, price.charge, claim_of(body=claim.encode()), caller, kind.name)
                 job, created = await self._store.create(
                     owner, job_id, hold=hold, state=manifest.state, size=manifest.size, **terms
                 )
@@ -158,13 +158,14 @@ class JobSubmission:
         if name not in names and len(names) >= getattr(self._settings, kind.kept_limit):
             raise TenantLimitReached(limit=kind.kept_limit)
 
-    async def _hold(self, owner: str, charge: Charge, claim: Claim, key_id: str | None, kind: str) -> JobHold:
+    async def _hold(self, owner: str, charge: Charge, claim: Claim, caller: Caller | None, kind: str) -> JobHold:
         """Hold the job's cost. Until the job owns it, the hold ends as a request's does: a crash spends it."""
         outcome = await self._ledger.reserve(
             owner,
             [charge],
             claim=claim,
-            key_id=key_id,
+            key_id=caller.key_id if caller else None,
+            words=caller.words if caller else None,
             route=f"jobs/{kind}",
             hold_ttl_ms=int(self._settings.hold_ttl_s * 1000),
         )

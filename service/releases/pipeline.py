@@ -388,6 +388,7 @@ class ReleasePipeline:
                 claim=claim,
                 key_id=caller.key_id,
                 route=route,
+                words=caller.words,
             )
 
     async def _check_capacity(self, caller: Caller, release_request: ReleaseRequest) -> None:

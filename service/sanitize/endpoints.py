@@ -15,7 +15,7 @@ from gpu_workers.engine.task_queue import Engine
 from service.capability import Capability, Estimated, View
 from service.config.settings import Settings
 from service.files.stored import OwnDirectory, StoredFiles
-from service.http.answers import IDEMPOTENT
+from service.http.answers import IDEMPOTENT, RELEASE_WORDS_HEADERS
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import BodyMemory, JsonRoute, json_limits
 from service.http.exchange import EndlessStreamDep
@@ -54,6 +54,7 @@ LINES: dict[str, Any] = {
             }
         },
     },
+    "parameters": RELEASE_WORDS_HEADERS,
 }
 
 

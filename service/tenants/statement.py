@@ -9,7 +9,7 @@ import csv
 import hmac
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, cast
@@ -21,11 +21,13 @@ from typing_extensions import TypedDict
 from core.amounts import Amount
 from core.errors import InvalidInput, LedgerNotTrusted, LedgerUnavailable
 from core.ledger.hash_chain.admin_log import AdminEntry, LogCheck
+from core.ledger.reader import JournalFilter
+from core.ledger.records import JournalEntry
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey, Purpose
 from core.reports.integrity import IntegrityReads
 from core.reports.series import DAY_S, JournalFold, LedgerSeries, SpendingTotals, SubjectClass, Totals
-from core.state.keystore import KeyStore
+from core.state.keystore import ApiKey, KeyStore
 from service.admission import LedgerReads
 from service.budget.integrity import NOT_TRUSTED
 from service.budget.journal import cell
@@ -97,7 +99,12 @@ class Statement(TypedDict):
     changes: Annotated[list[AuditEntry], doc("The administrative actions of the period, at most 1,000.")]
     complete: Annotated[bool, doc("False if there are more changes or rows of spending than a statement has.")]
     integrity: Annotated[StatementIntegrity, doc("How far the journal is sealed and audited.")]
-    processing: Annotated[list[StatementRecord], doc("The fields of Article 30 GDPR.")]
+    processing: Annotated[
+        list[StatementRecord],
+        doc(
+            "The fields of Article 30 GDPR. Purposes and recipients: of the keys, and of the period's newest releases."
+        ),
+    ]
 
 
 class SignedStatement(TypedDict):
@@ -170,6 +177,7 @@ class Statements:
         except LedgerNotTrusted:
             raise LedgerUnavailable(NOT_TRUSTED) from None
         states = await self.ledger.own_accounts(tenant)
+        keys = await self.keys.list(tenant)
         return {
             "tenant": tenant_block(facts),
             "at_ms": now_ms,
@@ -179,12 +187,19 @@ class Statements:
             "promises": [*(_promise(account_block(state), facts.mode.value) for state in states), _NO_PROMISE],
             "spending": [row for row in spending if row is not None],
             "policies": [_policy(each) for each in self.policies.visible(tenant)],
-            "keys": [key_block(key) for key in await self.keys.list(tenant)],
+            "keys": [key_block(key) for key in keys],
             "changes": changes,
             "complete": whole and all_changes,
             "integrity": integrity,
-            "processing": self._processing(tenant),
+            "processing": self._processing(tenant, [*keys, *await self._stated(tenant, start, stop)]),
         }
+
+    async def _stated(self, tenant: str, start: int, stop: int) -> Sequence[JournalEntry]:
+        """Releases whose requests state a purpose or a recipient, from the period's newest entries, at most 10,000."""
+        wanted = JournalFilter(start, stop, "commit", stated=True)
+        rows_max = 100 * _ROWS_MAX  # entries without these words are read and not parsed
+        page = await self.ledger.journal(tenant, wanted=wanted, newest_first=True, limit=_ROWS_MAX, rows_max=rows_max)
+        return page.entries
 
     async def _changes(self, tenant: str, start: int, stop: int) -> tuple[list[AuditEntry], bool]:
         """Raises LedgerNotTrusted for a log that was changed."""
@@ -218,8 +233,10 @@ class Statements:
             "audit_ok": None if audit is None else audit.ok_for(tenant),
         }
 
-    def _processing(self, tenant: str) -> list[StatementRecord]:
+    def _processing(self, tenant: str, stated: Sequence[ApiKey | JournalEntry]) -> list[StatementRecord]:
         """What the gateway knows for the records of processing; the controller states the rest."""
+        purposes = "; ".join(sorted({each.purpose for each in stated if each.purpose}))
+        recipients = "; ".join(sorted({each.recipient for each in stated if each.recipient}))
         upstreams = sorted({served.upstream.name for served in self.upstreams.visible(tenant)})
         kept = self.settings
         limits = (
@@ -231,9 +248,10 @@ class Statements:
         )
         rows = {
             "(a) controller, its representative and data protection officer": None,
-            "(b) purposes": None,
+            "(b) purposes": purposes or None,
             "(c) categories of data subjects and of personal data": None,
-            "(d) recipients": f"Language models that the operator serves: {', '.join(upstreams) or 'none'}.",
+            "(d) recipients": f"Language models that the operator serves: {', '.join(upstreams) or 'none'}."
+            + (f" Stated: {recipients}" if recipients else ""),
             "(e) transfers to third countries": None,
             "(f) time limits for erasure": limits,
             "(g) security measures": security,

@@ -175,6 +175,15 @@ def test_lists_are_read_page_by_page(client: Gateway, tenant: Tenant) -> None:
     assert not extras(accounts)
 
 
+def test_what_a_client_states_is_in_the_journal(gateway: InProcessGateway, tenant: Tenant) -> None:
+    with client_of(gateway, tenant, purpose="search index", recipient="Team A") as client:
+        client.embed_documents(["One. Two."], epsilon=1)
+        entry = list(client.budget.journal(f"{tenant.name}/sentence"))[-1]
+    assert (entry["purpose"], entry["recipient"]) == ("search index", "Team A")
+    with pytest.raises(ValueError, match="up to 64"):
+        client_of(gateway, tenant, purpose="a\nb")
+
+
 def test_the_budget_says_how_many_requests_fit(client: Gateway, tenant: Tenant) -> None:
     client.embed_documents(["One. Two."], epsilon=10)
     assert client.budget.remaining("sentence_codes", epsilon=3) == 330

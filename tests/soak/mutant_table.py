@@ -10,7 +10,9 @@ _WRITE_DENIED = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, 
 _UNKNOWN_ACCOUNT = 'if not a then\n    return answer({ outcome = "unknown-account" })\n  end'
 _OTHER_PLAN = 'if a.plan ~= "" and a.plan ~= args.accounts[i][2] and a.plan ~= args.accounts[i][3] then'
 _DENY = "elseif not fits[i] and not refused"
-_RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, args.route, 1)'
+_RESERVE_JOURNAL = (
+    'journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, args.route, args.words, 1)'
+)
 _SETTLE_JOURNAL = "local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts,"
 _SETTLED_SUBJECTS = "spends and r.subject_rows or r.digest,"
 _KEPT_CLAIM = "own_key and tombstone_ttl or generated_ttl)"
@@ -26,7 +28,7 @@ _REFUND = "cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], -1))"
 _WRITE_REFUND = 'redis.call("HSET", a.key, "held", a.held)'
 _OUT_OF_RANGE = 'if number < 0 or number > LARGEST then\n      error("a counter'
 _ONLY_BASIC_ADMITS = 'if not admits(divisions[division], "", cost) and admits(divisions[BASIC], "", cost) then'
-_LIMIT_JOURNAL = 'journal("limit", "", "", "first-release", own, subjects, "", "", 0)'
+_LIMIT_JOURNAL = 'journal("limit", "", "", "first-release", own, subjects, "", "", nil, 0)'
 _WRITE_LIMIT = 'redis.call("HSET", base .. "account:" .. a.name, "limit", cmsgpack.pack(a.limit))'
 _NOT_CANCELLED = 'if state ~= "cancelled"'
 _ENDED = "if r.state == state"
@@ -177,7 +179,7 @@ RECORDS = (
         (_SETTLE_JOURNAL, 'local seq = select(2, "", redis.call("HGET", KEYS[1], "seq"),'),
     ),
     bug("end-journalled-as-commit", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("transition,", '"commit",'))),
-    bug("hold-journalled-without-its-route", "reserve", ("args.key, args.route, 1)", 'args.key, "", 1)')),
+    bug("hold-journalled-without-its-route", "reserve", ("args.key, args.route,", 'args.key, "",')),
     bug("end-journalled-without-its-route", "settle", ("r.key, r.route,", 'r.key, "",')),
     bug("hold-journalled-without-its-key", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.key", '""'))),
     bug("end-journalled-without-its-key", "settle", ("r.key, r.route,", '"", r.route,')),

@@ -351,6 +351,8 @@ class ClientSettings(TypedDict, total=False):
     tenant: the tenant's name, for the cache; asked from the gateway if it is not given.
     timeout: of httpx; the time without an answer must exceed the gateway's REQUEST_TIMEOUT_S.
     transport, async_transport: of httpx, for tests and own connections. verify: of httpx, for TLS.
+    purpose, recipient: what the releases are for and who receives them, in place of what the API key says. The gateway
+    keeps them in its journal: no personal data.
     """
 
     retry: Retry
@@ -361,6 +363,8 @@ class ClientSettings(TypedDict, total=False):
     transport: httpx.BaseTransport
     async_transport: httpx.AsyncBaseTransport
     verify: Any
+    purpose: str
+    recipient: str
 
 
 def http_options(base_url: str, api_key: str, settings: ClientSettings) -> dict[str, Any]:
@@ -371,10 +375,14 @@ def http_options(base_url: str, api_key: str, settings: ClientSettings) -> dict[
             "the API key is empty, or has a line feed, a space or a letter beyond ASCII; read a key from a file by "
             "`Path(file).read_text().strip()`"
         )
+    words = {"X-Purpose": settings.get("purpose", ""), "X-Recipient": settings.get("recipient", "")}
+    if not all(text.isascii() and text.isprintable() for text in words.values()):
+        raise ValueError("purpose and recipient are up to 64 of A-Z, a-z, 0-9, blank and ._:@/+-")
     concurrency = settings.get("limits", Limits()).concurrency
     return {
         "base_url": base_url,
-        "headers": {"Authorization": f"Bearer {api_key}", "User-Agent": _USER_AGENT},
+        "headers": {"Authorization": f"Bearer {api_key}", "User-Agent": _USER_AGENT}
+        | {name: text for name, text in words.items() if text},
         "timeout": settings.get("timeout", _TIMEOUT),
         "verify": settings.get("verify", True),
         "limits": httpx.Limits(max_connections=max(100, concurrency)),

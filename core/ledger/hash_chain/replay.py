@@ -36,9 +36,8 @@ class TenantAudit:
 
 
 Key = tuple[str, str]  # unit, subject hash or ""
-_Terms = tuple[
-    tuple[EntryAmount, ...], str | None, str | None
-]  # amounts of a hold, digest of those of subjects' accounts, key
+# Amounts of a hold, digest of those of subjects' accounts, key, purpose, recipient.
+_Terms = tuple[tuple[EntryAmount, ...], str | None, str | None, str | None, str | None]
 LISTED_MAX = 1000
 
 
@@ -102,7 +101,7 @@ class JournalReplay:
         if self.own_accounts_only:
             entry = replace(entry, subjects=())
         release = entry.release_id or ""
-        terms = (entry.amounts, entry.subjects_digest, entry.key_id)
+        terms = (entry.amounts, entry.subjects_digest, entry.key_id, entry.purpose, entry.recipient)
         if entry.transition == "open":
             for opened in entry.all_amounts:
                 if key_of(opened) in self._counters:
@@ -125,7 +124,7 @@ class JournalReplay:
         elif entry.transition in ("commit", "cancel", "expire"):
             unknown_before = terms if self.own_accounts_only else None
             if self._open.pop(release, unknown_before) != terms:
-                self._fault(entry, "ends a hold that is not open with these amounts and this key")
+                self._fault(entry, "ends a hold that is not open with these amounts, this key and these words")
             for spent in entry.subjects:
                 self._add(entry, spent, "committed", 1)
             for ended in entry.amounts:
@@ -138,7 +137,7 @@ class JournalReplay:
     @property
     def open_digests(self) -> dict[str, str]:
         """The open releases that hold amounts of subjects' accounts, with the digests of those amounts."""
-        return {release: digest for release, (_, digest, _) in self._open.items() if digest}
+        return {release: digest for release, (_, digest, *_) in self._open.items() if digest}
 
     @property
     def counters(self) -> Mapping[Key, Mapping[str, Vector]]:

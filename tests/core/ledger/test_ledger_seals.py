@@ -6,12 +6,13 @@ import msgpack
 import orjson
 import pytest
 from book_kit import Book
-from ledger_kit import LOST_REPLY, MASTER_KEY, charge, limits
+from ledger_kit import LOST_REPLY, MASTER_KEY, charge, limits, released
 
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger import pages
 from core.ledger.hash_chain.chain import SealChain
 from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.reader import JournalFilter
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient, connect
@@ -67,6 +68,25 @@ def test_a_hold_may_be_open_across_seals(go, book):
     go(book.fresh_sealer().check())
     assert go(book.sealer.seal()) == 5
     assert go(book.faults()) == ""
+
+
+def test_what_a_request_states_is_in_each_entry_and_sealed(go, book):
+    words = {"purpose": "search index", "recipient": "Team A"}
+    for how in ("commit", "cancel", "expire"):
+        released(go, book.ledger, [charge(1)], how=how, words=words)
+        released(go, book.ledger, [charge(1, subject="patient-1")], how=how, tenant="clinic", words=words)
+    go(book.ledger.reserve("acme", [charge(1)], words=words))
+    go(book.sealer.seal())
+    for tenant, count in (("acme", 7), ("clinic", 6)):
+        entries = go(book.ledger.journal(tenant, wanted=JournalFilter(stated=True))).entries
+        assert [(entry.purpose, entry.recipient) for entry in entries] == [tuple(words.values())] * count
+    assert go(book.faults()) == ""
+
+    def another(entry_id, fields):
+        return fields | {b"recipient": b"Team B"} if entry_id == b"9-0" else fields
+
+    go(book.rewrite("{acme}:journal", another))
+    assert "acme: entries 8 to 14 are not the ones that seal 4 sealed" in go(book.faults())
 
 
 async def edit_entry(book):

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from alert_kit import until
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
@@ -144,6 +145,39 @@ def test_the_words_of_a_key_are_where_its_releases_are(keyed: Gateway) -> None:
     log = keyed.admin.get("/admin/audit?limit=1000").json()["entries"]
     logged = next(entry["details"] for entry in log if entry["target"].endswith(again["key_id"]))
     assert logged.items() >= words.items()
+
+
+def test_the_words_of_a_request_come_before_those_of_its_key(keyed: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    tenant = keyed.tenant()
+    own = keyed.with_key(tenant, "admin", "read").http
+    made = own.post("/keys", json={"purpose": "search index", "recipient": "Team A"}).json()
+    caller = Tenant(tenant.name, made["key"], keyed.client(made["key"]))
+    caller.http.headers["X-Recipient"] = "Team B"
+    with caplog.at_level("INFO", logger="privacy_gateway.access"):
+        assert caller.embed().status_code == 200
+    [logged] = [record for record in caplog.records if record.name == "privacy_gateway.access"]
+    assert logged.__dict__["fields"]["recipient"] == "Team B"
+    terms = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 1}}
+    assert '"release_id"' in caller.sanitize_lines(terms, {"text": "words"}).text
+
+    account = f"/budget/{tenant.name}/sentence"
+    entry = own.get(f"{account}/journal?transition=commit").json()["entries"][0]
+    [line] = csv.DictReader(io.StringIO(own.get(f"{account}/journal/export?format=csv&transition=commit").text))
+    streamed = own.get(f"/budget/{tenant.name}/token/journal?route=sanitize/batch").json()["entries"]
+    for found in (entry, line, *streamed):
+        assert (found["purpose"], found["recipient"]) == ("search index", "Team B")
+    record = {each["field"]: each["value"] for each in own.get("/budget/statement").json()["statement"]["processing"]}
+    assert record["(b) purposes"] == "search index"
+    assert record["(d) recipients"].endswith("Stated: Team A; Team B")
+
+    for header, wrong in (("X-Purpose", "a" * 65), ("X-Recipient", "Team <B>")):
+        caller.http.headers[header] = wrong
+        refused = caller.embed()
+        del caller.http.headers[header]
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, header)
+        assert "up to 64 of A-Z" in refused.text
+    assert len(streamed) == 2
+    assert len(own.get(f"{account}/journal?transition=reserve").json()["entries"]) == 1
 
 
 def test_invalid_terms_are_refused(keyed: Gateway) -> None:

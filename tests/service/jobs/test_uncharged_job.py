@@ -33,11 +33,14 @@ def test_nothing_is_released_and_nothing_charged(
 ) -> None:
     monkeypatch.setattr(attempt, "start_job", lambda _, *, on_message, **__: _Hasty(message, on_message))
     tenant = gateway.tenant(record=RECORD)
-    created = tenant.http.post("/jobs/synthesis", json=shop_request(method="marginals") | {"rows": shop_rows(100)})
+    body = shop_request(method="marginals") | {"rows": shop_rows(100)}
+    created = tenant.http.post("/jobs/synthesis", json=body, headers={"X-Purpose": "a table"})
     assert created.status_code == 202, created.text
     failed = until(tenant.http, created.json()["job_id"])
     assert (failed["status"], failed["problem"]["reason"]) == ("failed", "not-charged")
     assert failed.get("result") is failed.get("metrics") is None
     assert costs(failed) == costs(tenant.account("record"), "committed") == (NOTHING, NOTHING)
     assert transitions(tenant) == ["open", "reserve", "cancel"]
+    entries = tenant.http.get(f"/budget/{tenant.name}/record/journal").json()["entries"]
+    assert [entry["purpose"] for entry in entries] == [None, "a table", "a table"]
     assert not tenant.http.get(f"/jobs/{failed['job_id']}/artifact").is_success

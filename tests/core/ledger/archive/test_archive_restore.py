@@ -76,7 +76,7 @@ def test_a_ledger_is_rebuilt_from_its_archive(go, shelf, admin):
 
 
 def test_open_holds_are_spent_and_what_was_not_copied_is_lost(go, shelf, admin):
-    go(shelf.ledger.reserve("acme", [charge(5)]))
+    go(shelf.ledger.reserve("acme", [charge(5)], words={"purpose": "search index"}))
     go(shelf.ledger.reserve("clinic", [charge(7, subject="patient-1")]))
     go(shelf.sealer.seal())
     go(shelf.round())
@@ -95,7 +95,7 @@ def test_open_holds_are_spent_and_what_was_not_copied_is_lost(go, shelf, admin):
     after = go(again.ledger.account("clinic", "clinic/sentence"))
     assert after.committed.epsilon_nano == before.committed.epsilon_nano + 7 * NANO
     last = go(again.ledger.journal("acme", newest_first=True, limit=1)).entries[0]
-    assert (last.transition, last.reason) == ("expire", "restored")
+    assert (last.transition, last.reason, last.purpose) == ("expire", "restored", "search index")
 
 
 def test_a_restore_needs_an_empty_redis_and_a_whole_archive(go, shelf, admin):
