@@ -25,7 +25,7 @@ POLICY = (
     "base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {"Content-Security-Policy": POLICY, "Cross-Origin-Opener-Policy": "same-origin"}
-_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".json": "application/json", ".svg": "image/svg+xml"}
 
 
 @dataclass(frozen=True)

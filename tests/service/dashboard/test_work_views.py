@@ -269,6 +269,38 @@ def test_the_playground_shows_what_a_model_sees_and_what_comes_back(served: Gate
         assert tenant.committed() == 0
 
 
+def test_the_playground_compares_an_embedding_with_and_without_noise(served: Gateway, browser: Browser) -> None:
+    tenant = served.tenant()
+    with open_page(browser, served.url) as page:
+        sign_in(page, tenant.key, "/dashboard/playground")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        slider, meaning = page.get_by_role("slider", name="Epsilon"), page.locator("#epsilon-meaning")
+        expect(slider).to_have_attribute("aria-valuetext", "epsilon 3")
+        expect(meaning).to_contain_text("at most 20.1-fold, from a certainty of 50 % to at most 95.3 %")
+        without = page.get_by_role("table", name="without noise").locator("tbody tr")
+        drawn = page.get_by_role("table", name="with noise").locator("tbody tr")
+        before = without.all_inner_texts()
+        slider.press("End")
+        expect(meaning).to_contain_text("nearly 100 %")
+        at_most = drawn.all_inner_texts()
+        slider.press("Home")
+        expect(slider).to_have_attribute("aria-valuetext", "epsilon 0.5")
+        expect(meaning).to_contain_text("at most 62.3 %")
+        assert (len(before), without.all_inner_texts()) == (5, before), "it has no noise"
+        first = drawn.all_inner_texts()
+        assert len(first) == 5
+        assert first != at_most
+        page.get_by_role("button", name="Draw again").click()
+        expect(page.get_by_role("table", name="draw 2 of 8")).to_be_visible()
+        assert drawn.all_inner_texts() != first
+        page.get_by_label("Sample text").select_option(index=1)
+        expect(page.locator("#embedded-text")).to_contain_text("coffee machine")
+        assert without.all_inner_texts() != before
+        assert asked == []
+        assert tenant.committed() == 0
+
+
 def test_a_refused_document_is_not_sent(served: Gateway, browser: Browser) -> None:
     tenant = served.tenant(epsilon=5.0)
     with open_page(browser, served.url) as page:

@@ -1,5 +1,6 @@
 // A text, what a language model would see of it, and what comes back. Texts stay in this page, as in `try.js`.
 import { api, attempt } from "../api.js";
+import { embeddingPart } from "../embedding.js";
 import { el, field, number, select, table, textColumn } from "../elements.js";
 import { given } from "../parts.js";
 
@@ -70,6 +71,7 @@ export async function show(main) {
       el("p", {}, button),
     ),
     result,
+    ...(await embeddingPart()),
   );
 }
 
