@@ -21,7 +21,7 @@ class MaskingCount(KeyWords):
     key_id: Annotated[str | None, doc("The API key; null for all others of a day with very many.")]
     model: Annotated[str | None, doc("The model that the texts were for; null for texts without one.")]
     requests: Annotated[int, doc("How many requests were masked.")]
-    refused: Annotated[int, doc("How many requests to models the policy refused.")]
+    refused: Annotated[int, doc("How many requests the policy refused.")]
     finds: Annotated[dict[str, int], doc("How many finds of each type; own types are `OTHER` on a day with very many.")]
 
 

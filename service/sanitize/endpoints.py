@@ -163,6 +163,7 @@ def _of_streams(parts: Parts) -> StreamParts:
         parts[Engine],
         parts[Preparation],
         parts[BodyMemory],
+        parts[MaskingCounts],
     )
 
 

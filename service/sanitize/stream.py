@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
 from core.files.disk import FileVersion
 from core.redis.names import parse_account_id
+from core.state.masking_counts import MaskingCounts
 from core.text.formats.builder import TEXT
 from core.text.formats.form import Form
 from core.text.policy import Sanitised
@@ -54,6 +55,7 @@ class StreamParts:
     engine: Engine
     preparation: Preparation
     body_memory: BodyMemory
+    counts: MaskingCounts
 
 
 def parse_line(line: JsonLine, limits: JsonLimits) -> Any:
@@ -138,6 +140,7 @@ class DocumentStream:
                     raise stop
                 group = await self._take()
         except (GatewayError, HTTPException) as error:
+            self._parts.counts.note_refusal(self._caller.tenant, self._caller.key_id, error)
             problem = problems.block_of(error)
         finally:
             self._lines.close()

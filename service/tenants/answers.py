@@ -47,13 +47,14 @@ class TenantOutlook(TenantFacts):
 
     accounts: Annotated[list[AccountOutlook], doc("Its own accounts that have spent something.")]
     ends_ms: Annotated[int | None, doc("When the first of them ends, by estimate; null if none does.")]
+    refused: Annotated[list[int], doc("Requests that its budget refused on each of the last `days` days, today last.")]
 
 
 class OutlookPage(TypedDict):
     """A page of all tenants."""
 
     at_ms: Annotated[int, doc("The time of the answer, in milliseconds since the epoch.")]
-    days: Annotated[int, doc("Over how many days the pace is taken.")]
+    days: Annotated[int, doc("Over how many days pace and refusals are taken.")]
     tenants: Annotated[list[TenantOutlook], doc("The tenants, by name.")]
     next_cursor: Annotated[str | None, doc("The `cursor` of the next page; null on the last one.")]
 

@@ -222,9 +222,11 @@ async def list_tenants(ledger: Part[Ledger]) -> TenantList:
 
 
 @router.get("/outlook", summary="All tenants with what they have spent and when they end, page by page")
-async def get_outlook(ledger: Part[Ledger], series: Part[LedgerSeries], page: PagingDep) -> OutlookPage:
-    """`cursor` is the name of the last tenant of the page before. The times are estimates."""
-    return await outlook_page(ledger, series, after=page.cursor or "", limit=page.limit)
+async def get_outlook(
+    ledger: Part[Ledger], series: Part[LedgerSeries], counts: Part[MaskingCounts], page: PagingDep
+) -> OutlookPage:
+    """`cursor` is the name of the last tenant of the page before. Times are estimates; refusals are seconds late."""
+    return await outlook_page(ledger, series, counts, after=page.cursor or "", limit=page.limit)
 
 
 @router.put("/tenants/{tenant}/state", summary="Suspend, resume or close a tenant")

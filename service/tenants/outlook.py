@@ -7,6 +7,7 @@ from core.amounts import NANO, epsilon_of
 from core.ledger.records import AccountState, Tenant
 from core.ledger.transitions import Ledger
 from core.reports.series import DAY_S, LedgerSeries
+from core.state.masking_counts import MaskingCounts
 from service.tenants.answers import AccountOutlook, OutlookPage, TenantOutlook
 from service.tenants.service import tenant_block
 
@@ -16,7 +17,9 @@ _DAYS_MAX = 36_500
 _AT_ONCE = 8  # tenants; each takes some ten reads
 
 
-async def outlook_page(ledger: Ledger, series: LedgerSeries, *, after: str, limit: int) -> OutlookPage:
+async def outlook_page(
+    ledger: Ledger, series: LedgerSeries, counts: MaskingCounts, *, after: str, limit: int
+) -> OutlookPage:
     """Up to `limit` tenants by name after `after`. The work depends on the page alone, but for the list of tenants."""
     listed = await ledger.tenants()
     chosen = list(islice((each for each in listed if each.name > after), limit))
@@ -30,8 +33,9 @@ async def outlook_page(ledger: Ledger, series: LedgerSeries, *, after: str, limi
                 for state in await ledger.own_accounts(tenant.name)
                 if state.total.count
             ]
+            refused = await counts.over_budget(tenant.name, DAYS)
         ends = [each["ends_ms"] for each in accounts if each["ends_ms"] is not None]
-        return {**tenant_block(tenant), "accounts": accounts, "ends_ms": min(ends, default=None)}
+        return {**tenant_block(tenant), "accounts": accounts, "ends_ms": min(ends, default=None), "refused": refused}
 
     return {
         "at_ms": now_ms,

@@ -94,9 +94,11 @@ def test_budgets_of_a_tenant_are_those_of_the_api(served: WithAdminPort, tenant:
 def test_what_ends_first_is_on_top(served: WithAdminPort, browser: Browser) -> None:
     day_ms = 24 * HOUR_MS
     tenant_with_history(served, "slow", [Past(day_ms, 1), Past(3 * day_ms, 1)], epsilon=400)
-    tenant_with_history(served, "fast", [Past(day_ms, 6), Past(2 * day_ms, 6)], epsilon=20)
+    quick = tenant_with_history(served, "fast", [Past(day_ms, 6), Past(2 * day_ms, 6)], epsilon=20)
+    assert quick.embed(epsilon=10).status_code == 403
     tenant_with_history(served, "ended", [Past(HOUR_MS, 2)], epsilon=2)
     until(lambda: all(row["accounts"][0]["per_day"] for row in outlook(served, "slow", "fast", "ended")))
+    until(lambda: outlook(served, "fast")[0]["refused"][-1])
     with open_page(browser, served.admin_url) as page:
         sign_in(page, served.admin_key, "/dashboard/tenants")
         names = page.get_by_role("table").first.get_by_role("button", name=re.compile("^(slow|fast|ended)$"))
@@ -104,7 +106,7 @@ def test_what_ends_first_is_on_top(served: WithAdminPort, browser: Browser) -> N
         table = page.get_by_role("table").first
         expect(table.get_by_role("row").filter(has_text="ended")).to_contain_text("refuses every request")
         fast = next(iter(outlook(served, "fast")))["accounts"][0]
-        assert figures(table, "fast") == pytest.approx([fast["spent"], fast["per_day"], fast["remaining"]], rel=0.01)
+        assert figures(table, "fast") == pytest.approx([fast["spent"], fast["per_day"], fast["remaining"], 1], rel=0.01)
 
 
 def outlook(served: WithAdminPort, *names: str) -> list[dict[str, Any]]:

@@ -139,6 +139,22 @@ def test_all_tenants_are_read_in_pages_with_their_pace(served: Gateway) -> None:
     assert (first["next_cursor"], first["tenants"][0]["ends_ms"]) == ("a-idler", None)
 
 
+def test_requests_that_a_budget_refused_are_counted_by_day(served: Gateway) -> None:
+    tenant, other = served.tenant(epsilon=2), served.tenant(epsilon=2)
+    assert [tenant.embed(epsilon=2).status_code for _ in range(3)] == [200, 403, 403]
+    terms = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 2.5}}
+    assert '"budget-exhausted"' in tenant.sanitize_lines(terms, {"text": "One."}, {"text": "Two."}).text
+    assert tenant.http.post("/embed/sentdp", json={"documents": []}).status_code == 422
+
+    def refused(name: str) -> list[int]:
+        rows = served.admin.get("/admin/outlook").json()["tenants"]
+        return next(row["refused"] for row in rows if row["name"] == name)
+
+    until(lambda: refused(tenant.name)[-1] == 3)
+    assert (refused(tenant.name), refused(other.name)) == ([0] * 6 + [3], [0] * 7)
+    assert tenant.http.get("/masking/counts").json()["rows"] == [], "what is shown to the tenant is of the policy"
+
+
 def test_an_audit_on_request_reads_what_is_new(served: Gateway) -> None:
     tenant = served.tenant()
     run_command(served.data_dir, "ledger", "audit")

@@ -7,6 +7,7 @@ import pytest
 from gateway_kit import Tenant, documented_policies, refused_start
 from inprocess_kit import Gateway
 from table_kit import texts
+from wait_kit import until
 
 from core.errors import InvalidInput, PolicyEnforced
 from service.config.settings import Settings, SettingsRefused
@@ -62,6 +63,8 @@ def test_an_enforced_policy_is_what_its_tenant_gets_and_nothing_else(clinic: Ten
         assert refused.status_code == 403, fields
         assert refused.json()["code"] == "policy-enforced"
         assert "zworykling" not in refused.text
+    rows = clinic.http.get
+    until(lambda: [(row["requests"], row["refused"]) for row in rows("/masking/counts").json()["rows"]] == [(3, 6)])
     assert names(clinic) == ["clinical"]
     (shown,) = clinic.http.get("/policies").json()["policies"]
     assert shown["enforced"] is shown["default"] is True

@@ -37,7 +37,7 @@ function shown(rows) {
       { class: "cards" },
       card("Requests masked", number(sum("requests"))),
       card("Finds", number(finds.reduce((total, each) => total + each.count, 0)), el("div", { class: "hint" }, `of ${finds.length} types`)),
-      card("Requests refused", number(sum("refused")), el("div", { class: "hint" }, "by the policy, before a model saw them")),
+      card("Requests refused", number(sum("refused")), el("div", { class: "hint" }, "by the policy")),
     ),
     table("Finds by type", [textColumn("Type", (row) => row.type), numberColumn("Finds", (row) => row.count)], finds),
     table(

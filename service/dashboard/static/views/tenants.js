@@ -81,6 +81,7 @@ function tenantTable(rows, count, choose) {
       numberColumn("Spent", of("spent")),
       numberColumn("A day", of("per_day")),
       numberColumn("Left", of("remaining")),
+      numberColumn("Refused, 7 days", (row) => row.refused.reduce((sum, each) => sum + each, 0)),
     ],
     rows,
   );
