@@ -85,11 +85,12 @@ def with_parts(
         raise typer.Exit(1) from None
 
 
-def require_ledger(settings: Settings) -> None:
+def require_ledger(settings: Settings, *, lost: bool = False) -> None:
     """End the command with 1 where the data directory has no master key, or no ledger and the settings name no other:
-    the command would make them."""
+    the command would make them. One that is `lost` may be missing."""
     has_key = settings.master_key is not None or (settings.data_dir / "master.key").exists()
-    if not has_key or (settings.redis_url is None and not (settings.data_dir / "redis").is_dir()):
+    has_ledger = lost or settings.redis_url is not None or (settings.data_dir / "redis").is_dir()
+    if not has_key or not has_ledger:
         typer.echo(
             f"error: there is no ledger in {settings.data_dir}. `privacy-gateway serve` and `tenant create` make one; "
             "--data-dir or PRIVACY_GATEWAY_DATA_DIR names the folder of another.",

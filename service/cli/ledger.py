@@ -204,6 +204,7 @@ def restore(
         typer.echo("error: name the source: --from-archive", err=True)
         raise typer.Exit(1)
     settings = load_settings(data_dir)
+    require_ledger(settings, lost=True)
     found = with_parts(data_dir, lambda parts: _restore(settings, parts, ledger), trusted=False, creates=True)
     typer.echo(f"{found.tenants} tenants restored from {found.entries} entries, up to seal {found.seal}")
     typer.echo(f"{found.spent_holds} open holds were spent")
@@ -325,7 +326,11 @@ def verify_statement(
 
     settings = load_settings(data_dir)
     require_ledger(settings)
-    genuine = is_genuine(file.read_bytes(), load_master_key(settings))
+    try:
+        genuine = is_genuine(file.read_bytes(), load_master_key(settings))
+    except (OSError, ValueError) as error:  # of the file, or of the master key
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
     typer.echo("genuine" if genuine else "error: not a statement of this gateway, or changed", err=not genuine)
     raise typer.Exit(0 if genuine else 1)
 

@@ -41,12 +41,23 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path) -> None:
 def test_a_misspelt_folder_is_no_ledger_and_none_is_made(tmp_path: Path) -> None:
     external = {"PRIVACY_GATEWAY_REDIS_URL": "redis://127.0.0.1:1/0"}
     statement = f"ledger verify-statement {__file__}"
-    for command in ("ledger audit", "tenant list", "budget show acme", "ledger export", statement):
+    restore = "ledger restore --from-archive"
+    for command in ("ledger audit", "tenant list", "budget show acme", "ledger export", statement, restore):
         for settings in ({}, external):
             failed = run_command(tmp_path / "typo", *command.split(), environment=settings)
             assert failed.returncode == 1, command
             assert "typo" in failed.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_master_key_that_cannot_be_used_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "redis").mkdir()
+    (tmp_path / "master.key").write_text("others can read it")
+    (tmp_path / "master.key").chmod(0o644)
+    for command in ("tenant list", f"ledger verify-statement {__file__}"):
+        failed = run_command(tmp_path, *command.split())
+        assert (failed.returncode, failed.stderr.count("\n")) == (1, 1), command
+        assert "master.key must be readable by its owner only" in failed.stderr
 
 
 def test_help_and_version_are_where_they_are_looked_for(tmp_path: Path) -> None:
