@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, NotRequired
 
 from fastapi import APIRouter
-from pydantic import Field, model_validator
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from core.accounting.plans import (
@@ -30,7 +30,7 @@ from service.config.settings import Settings
 from service.http.answers import doc
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
-from service.http.strict import Strict
+from service.http.strict import Strict, exactly_one_of
 from service.parts import Part, Parts
 
 router = APIRouter(route_class=JsonRoute, tags=["accounting"])
@@ -96,11 +96,7 @@ class CalibrateRequest(Strict):
     steps: int | None = None
     noise_multiplier: float | None = None
 
-    @model_validator(mode="after")
-    def _one_unknown(self) -> CalibrateRequest:
-        if (self.steps is None) is (self.noise_multiplier is None):
-            raise ValueError("give exactly one of steps and noise_multiplier")
-        return self
+    _one_unknown = exactly_one_of("steps", "noise_multiplier")
 
 
 class Directions(TypedDict):

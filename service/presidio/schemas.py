@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from core.text.policy import ENTITIES
@@ -90,9 +91,9 @@ class Anonymizer(Strict):
     @model_validator(mode="after")
     def _complete(self) -> Anonymizer:
         if self.type == "mask" and None in (self.masking_char, self.chars_to_mask):
-            raise ValueError("`mask` needs masking_char and chars_to_mask")
+            raise PydanticCustomError("mask_incomplete", "`mask` needs masking_char and chars_to_mask")
         if self.salt is not None and len(self.salt.encode()) < 16:
-            raise ValueError("a salt has at least 16 bytes")
+            raise PydanticCustomError("salt_too_short", "a salt has at least 16 bytes")
         if self.type == "encrypt":
             check_key(self.key)
         return self
@@ -113,7 +114,7 @@ class Deanonymizer(Strict):
 
 def check_key(key: str | None) -> None:
     if key is None or len(key.encode()) not in (16, 24, 32):
-        raise ValueError("a key has 16, 24 or 32 bytes")
+        raise PydanticCustomError("wrong_key", "a key has 16, 24 or 32 bytes")
 
 
 # (entity_type, start, end, score) of each find, as `service.presidio.replacing` reads them: models of so many would

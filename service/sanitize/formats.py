@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from core.errors import InvalidInput
 from core.text.formats import builder as options
@@ -17,7 +17,7 @@ from core.text.formats.form import Form
 from core.text.formats.json_form import RULES_MAX
 from service.config.settings import Settings
 from service.http.choices import Attachments, Delimiter, HeaderRow, HiddenText, ValueAction
-from service.http.strict import AtMost, Strict
+from service.http.strict import AtMost, Strict, exactly_one_of
 from service.isolation import Isolation
 
 _COLUMNS_MAX = 1_000
@@ -44,11 +44,7 @@ class ColumnRule(ValueRule):
     name: str | None = Field(None, max_length=256, description="The column of this name in the first row.")
     index: int | None = Field(None, ge=0, description="The column of this number, from 0.")
 
-    @model_validator(mode="after")
-    def _one(self) -> ColumnRule:
-        if (self.name is None) == (self.index is None):
-            raise ValueError("give exactly one of name, index")
-        return self
+    _one = exactly_one_of("name", "index")
 
 
 class JsonOptions(Strict):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 
@@ -34,6 +35,14 @@ WRONG: list[tuple[str, dict[str, Any], str, str, str | None]] = [
     ("POST /analyze", {"text": SECRET, "language": "en", "entity": []}, "entity", "text", "entities"),
     ("POST /budget/estimate", SENTDP | {"domian": SECRET}, "sentdp.domian", "documents", "domain"),
     ("POST /accounting/compare", {"mechanism": {"kind": "gausian"}}, "mechanism.kind", "laplace", "gaussian"),
+    ("POST /accounting/calibrate", {"target": {"epsilon": 1, "delta": 1e-5}}, "", "noise_multiplier", None),
+    (
+        "POST /sanitize",
+        {"documents": [{"text": "", "format": "csv", "format_options": {"csv": {"columns": [{}]}}}]},
+        "documents.0.format_options.csv.columns.0",
+        "index",
+        None,
+    ),
     ("POST /accounting/calibrate", {"rate": 0.1, "steps": 1}, "rate", "sampling_rate", None),
     ("POST /jobs/domain", {"nmae": SECRET}, "nmae", "licence", "name"),
     ("POST /jobs/synthesis", {"method": "pearls"}, "method", "marginals", "pearl"),
@@ -59,3 +68,19 @@ def test_the_problem_names_the_member_what_is_permitted_and_the_nearest_word(gat
         assert error.get("nearest") == nearest, (call, error)
         assert nearest is None or nearest in error["message"]
         assert SECRET not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"type": "mask"}, "has no masking_char or no chars_to_mask"),
+        ({"type": "hash", "salt": SECRET[:9]}, "has a salt of fewer than 16 bytes"),
+        ({"type": "encrypt", "key": SECRET}, "has no key of 16, 24 or 32 bytes"),
+    ],
+)
+def test_what_an_anonymizer_lacks_is_said(tenant: Tenant, terms: dict[str, str], message: str) -> None:
+    body = {"text": SECRET, "analyzer_results": [], "anonymizers": {"PERSON": terms}}
+    answer = tenant.http.post("/anonymize", json=body)
+    assert answer.status_code == 422
+    assert message in answer.text
+    assert SECRET[:9] not in answer.text
