@@ -1,7 +1,7 @@
 -- Rules of alerts, their states, the alerts that fired, and the outbox of deliveries. KEYS[1] is "{@alerts}:tenant",
 -- which does not exist itself: everything of alerts is in one slot, so a rule's state, its alerts and their deliveries
 -- change in one step. An owner is a tenant or the operator.
--- args.action: lease, release, put, delete, change, take or settle. `change` and `take` write only for the holder of the
+-- args.action: lease, release, put, delete, forget, change, take or settle. `change` and `take` write only for the holder of the
 -- lease, so one of several gateways evaluates and delivers.
 local outbox = base .. "outbox:" .. (args.owner or "")
 
@@ -68,6 +68,19 @@ if args.action == "delete" then
   remove(base .. "last:" .. args.owner .. ":" .. args.rule)
   rules_changed()
   return answer({ outcome = "deleted" })
+end
+
+if args.action == "forget" then
+  local more = false
+  for _, place in ipairs({ "open:", "over:" }) do
+    local key = base .. place .. args.owner
+    for _, member in ipairs(redis.call("ZRANGEBYLEX", key, "-", "+", "LIMIT", 0, 1000)) do
+      redis.call("ZREM", key, member)
+      remove(base .. "alert:" .. args.owner .. ":" .. member)
+    end
+    more = more or redis.call("ZCARD", key) > 0
+  end
+  return answer({ outcome = "forgotten", more = more })
 end
 
 if args.action == "change" then

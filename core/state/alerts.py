@@ -184,6 +184,11 @@ class AlertStore:
             ended = [_ended(alert, now_ms) for alert in state.open.values()]
             await self._change(owner, rule, tenant.decode(), state.raw, RuleState(), alerts=ended, closing=True)
 
+    async def forget(self, owner: str) -> None:
+        """Remove the alerts of an owner, whose rules were deleted before."""
+        while (await self._run("forget", owner))["more"]:
+            pass
+
     async def rule(self, owner: str, rule: str) -> dict[str, Any]:
         """Return the content of a rule. Raises UnknownName."""
         sealed = await self._client.call("GET", names.alerts_key("rule", owner, names.check_rule(rule)))

@@ -95,6 +95,7 @@ class TenantClosing:
         for rule in await self.alerts.rule_names(tenant):
             with suppress(UnknownName):
                 await self.alerts.delete_rule(tenant, rule)
+        await self.alerts.forget(tenant)
         await self.vault.clear(tenant)
         await self.counts.remove(tenant)
         await self._remove_recognisers(tenant)

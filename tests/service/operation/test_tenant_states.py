@@ -12,7 +12,9 @@ from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
 from core.errors import StoreUnavailable, TenantInactive
-from core.state.alerts import AlertStore
+from core.redis import names
+from core.redis.client import LedgerClient
+from core.state.alerts import Alert, AlertStore, RuleState, new_alert_id
 from core.state.jobs import JobStatus
 from core.state.keystore import KeyStore
 from core.state.masking_counts import MaskingCounts
@@ -63,13 +65,27 @@ def test_a_suspended_tenant_reads_and_releases_nothing_until_it_is_resumed(serve
     ]
 
 
+async def fire(gateway: Gateway, tenant: Tenant) -> None:
+    """Store a rule of the tenant and an alert that is over."""
+    store, client = gateway.service.parts[AlertStore], gateway.service.parts[LedgerClient]
+    await store.put_rule(tenant.name, "low", {})
+    while (holder := await client.call("GET", names.alerts_key("lease"))) is None:
+        await store.take_lease("test", ttl_ms=60_000)
+    alert = Alert(new_alert_id(), "low", "budget_used", tenant.name, f"{tenant.name}/sentence", 1, 2, {})
+    before, after = RuleState(), RuleState.of({}, {"seen": 1})
+    change = store.change(
+        holder.decode(), tenant.name, "low", tenant.name, before, after, alerts=[alert], deliveries=[]
+    )
+    assert await change == 0
+
+
 def fill(gateway: Gateway, tenant: Tenant, folder: Path) -> None:
     """Store something of each kind for a tenant."""
     parts = gateway.service.parts
     (folder / "pack").write_bytes(b"weights")
     gateway.on_loop(parts[StoredFiles].put(tenant.name, DOMAINS, "law", {".safetensors": folder / "pack"}))
     gateway.on_loop(parts[Vault].put(tenant.name, "alias", b"Ann", lifetime_s=600))
-    gateway.on_loop(parts[AlertStore].put_rule(tenant.name, "low", {}))
+    gateway.on_loop(fire(gateway, tenant))
     stored = tenant.http.put("/sanitize/recognisers/codes", json={"entity": "CODE", "deny": ["ruby"]})
     assert stored.status_code == 201, stored.text
     store = parts[JobRunner].store
@@ -88,6 +104,7 @@ def kept(gateway: Gateway, tenant: Tenant) -> list[object]:
     return [
         *gateway.on_loop(parts[StoredFiles].index.names(tenant.name, DOMAINS)),
         *gateway.on_loop(parts[AlertStore].rule_names(tenant.name)),
+        *gateway.on_loop(parts[AlertStore].page(tenant.name, None, cursor=None, limit=5)).alerts,
         *["vault"] * gateway.on_loop(parts[Vault].count(tenant.name)).entries,
         *(folder.iterdir() if folder.exists() else ()),
         *gateway.on_loop(parts[JobRunner].store.unfinished_ids(tenant.name)),
@@ -99,7 +116,7 @@ def test_a_closed_tenant_has_its_journal_and_nothing_else(served: Gateway, tmp_p
     tenant = served.tenant(epsilon=10)
     assert tenant.embed(epsilon=1).status_code == 200
     fill(served, tenant, tmp_path)
-    assert len(kept(served, tenant)) == 7
+    assert len(kept(served, tenant)) == 8
     assert change(served, tenant, "closed")["state"] == "closed"
     assert kept(served, tenant) == []
     jobs = served.on_loop(served.service.parts[JobRunner].store.page(tenant.name, cursor=None, limit=5)).jobs
