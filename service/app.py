@@ -3,12 +3,13 @@
 import logging
 from importlib.metadata import version
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from core.errors import GatewayError
+from core.state.masking_counts import MaskingCounts
 from service.capability import Routes
 from service.dashboard.pages import Surface, Views
 from service.gateway import Gateway
@@ -52,6 +53,12 @@ def _app(gateway: Gateway, surface: Surface) -> FastAPI:
 
 def _without_routes(gateway: Gateway) -> FastAPI:
     settings, parts = gateway.settings, gateway.parts
+
+    async def on_gateway_error(request: Request, error: Exception) -> Response:
+        if (tenant := getattr(request.state, "tenant", None)) is not None:
+            parts[MaskingCounts].note_refusal(tenant, request.state.identity.key_id, error)
+        return await problems.on_gateway_error(request, error)
+
     app = DescribedAPI(
         openapi_url=None,  # with it, the framework's own pages; `add_api_page` adds them
         title="Privacy gateway",
@@ -70,7 +77,7 @@ def _without_routes(gateway: Gateway) -> FastAPI:
             Middleware(BodyLimit, bytes_max=settings.body_bytes_max, vectors_bytes_max=settings.vectors_bytes_max),
         ],
         exception_handlers={
-            GatewayError: problems.on_gateway_error,
+            GatewayError: on_gateway_error,
             RequestValidationError: problems.on_invalid_request,
             HTTPException: problems.on_http_error,
         },

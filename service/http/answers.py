@@ -15,8 +15,6 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter
 from pydantic_core.core_schema import definitions_schema
 from typing_extensions import TypedDict
 
-from core.redis.names import RELEASE_WORDS
-
 if TYPE_CHECKING:
     from core.state.keystore import ApiKey
 
@@ -38,12 +36,12 @@ _IDEMPOTENCY_KEY = {
 }
 RELEASE_WORDS_HEADERS = [
     {
-        "name": f"X-{name.title()}",
+        "name": name,
         "in": "header",
         "description": f"{what}; by default as the key says. The journal keeps it: no personal data.",
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9 ._:@/+-]{0,64}$"},
     }
-    for name, what in zip(RELEASE_WORDS, ("What the release is for", "Who receives the release"), strict=True)
+    for name, what in (("X-Purpose", "What the release is for"), ("X-Recipient", "Who receives the release"))
 ]
 IDEMPOTENT = {"parameters": [_IDEMPOTENCY_KEY, *RELEASE_WORDS_HEADERS]}  # `openapi_extra` of a route
 

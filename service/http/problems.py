@@ -25,10 +25,8 @@ from starlette.types import Receive, Scope, Send
 
 from core import errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
-from core.state.masking_counts import MaskingCounts
 from service import metrics
 from service.http.answers import DEFAULT_PROBLEM, PROBLEM_TYPE, PROVIDERS_PREFIX, BudgetAmount
-from service.parts import parts_of
 from service.wrong_values import WORDS
 
 # Most specific class first: the first match wins.
@@ -297,14 +295,12 @@ def _arm(arm: ArmState) -> dict[str, Any]:
     return shown
 
 
-async def on_gateway_error(request: Request, error: Exception) -> Response:
-    """The answer to an error of the gateway. Counts a refusal of a tenant. The error's traceback ends: where a frame in
-    it refers to the error, both would keep the text of the request in memory until a collection."""
+async def on_gateway_error(_: Request, error: Exception) -> Response:
+    """The answer to an error of the gateway. Its traceback ends: where a frame in it refers to the error, both would
+    keep the text of the request in memory until a collection."""
     if not isinstance(error, errors.GatewayError):
         raise TypeError("handler for GatewayError")
     error.__traceback__ = None
-    if (tenant := getattr(request.state, "tenant", None)) is not None:
-        parts_of(request)[MaskingCounts].note_refusal(tenant, request.state.identity.key_id, error)
     return _answer(error_block(error))
 
 

@@ -40,9 +40,8 @@ tenant_as_operator service/http/auth.py service/http
 -        return None if key is None else Caller(key.tenant, key.key_id, key.roles, tenant_state=key.tenant_state)
 +        return None if key is None else Admin()
 revoked_key_keeps_its_streams service/http/auth.py service/http service/sanitize
-         if not is_valid:
--            return HTTPException(401)
-+            return None
+-        if not is_valid or state.ended:  # the keys of a tenant that was closed by command are revoked within seconds
++        if False:
 no_failure_limit service/admission.py service/test_failure_limit.py
 -        return None if taken.admitted else _whole_seconds(taken)
 +        return None
