@@ -104,12 +104,12 @@ def test_another_tenants_policy_and_list_do_not_exist(tenant: Tenant, press: Ten
         hidden = sanitize(stranger, policy="clinical")
         missing = sanitize(stranger, policy="no-such")
         assert hidden.status_code == missing.status_code == 422
-        assert hidden.json() == missing.json()
+        assert {**hidden.json(), "request_id": ""} == {**missing.json(), "request_id": ""}
         mask = {"techniques": ["allow_list"], "allow_list": "clinical"}
         hidden = sanitize(stranger, mask=mask)
         missing = sanitize(stranger, mask=mask | {"allow_list": "no-such"})
         assert hidden.status_code == missing.status_code == 422
-        assert hidden.json() == missing.json()
+        assert {**hidden.json(), "request_id": ""} == {**missing.json(), "request_id": ""}
         assert "clinical" not in names(stranger)
         assert lists(stranger) == ["general"]
 
