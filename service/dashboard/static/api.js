@@ -73,7 +73,7 @@ export function showProblem(error) {
   const place = document.getElementById("problem");
   if (!place) return;
   const errors = error instanceof Problem && error.content.errors ? error.content.errors : [];
-  const details = errors.map((each) => `${each.field}: ${each.message}`).join("; ");
+  const details = errors.map((each) => `${each.field}: ${each.message ?? each.kind}`).join("; ");
   place.textContent = details ? `${error.message} ${details}` : error.message;
   place.hidden = false;
 }

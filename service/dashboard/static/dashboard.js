@@ -1,6 +1,6 @@
 // Starts a view: finds the session, imports the view's script and shows its problems.
 // A view whose `show` returns a function is refreshed by it whenever the tenant's budget has changed.
-import { api, leave, showProblem, startSession } from "./api.js";
+import { api, attempt, leave, showProblem, startSession } from "./api.js";
 import { regularly } from "./parts.js";
 
 const ALIVE_MS = 5000;
@@ -54,10 +54,13 @@ function watchOutages(refresh) {
   regularly(check, ALIVE_MS);
 }
 
-document.getElementById("sign-out").addEventListener("click", async () => {
-  await api("POST", "/dashboard/session/end");
-  leave();
-});
+const signOut = document.getElementById("sign-out");
+signOut.addEventListener("click", () =>
+  attempt(signOut, async () => {
+    await api("POST", "/dashboard/session/end");
+    leave();
+  }),
+);
 
 // On a phone the views are a row that scrolls. `scrollIntoView` would also move the place where Tab begins.
 const current = document.querySelector("nav [aria-current]");
