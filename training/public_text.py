@@ -60,9 +60,12 @@ def _kept(texts: Iterable[tuple[str, str]], limit: int, least: int = SENTENCES_M
 def newsgroups(
     data: Path, split: str, limit: int, least: int = SENTENCES_MIN, *, groups: bool = False
 ) -> list[Document]:
-    """20 Newsgroups. The label is the group's first component, one of seven topics, or with `groups` the group."""
+    """20 Newsgroups. The label is the group's first component, one of seven topics, or with `groups` the group.
+
+    A row whose group has no dot is a stray file of the archive.
+    """
     rows = json_lines(data / "20news" / f"{split}.jsonl.gz")
-    texts = ((str(row["text"]), str(row["group"])) for row in rows)
+    texts = ((str(row["text"]), str(row["group"])) for row in rows if "." in str(row["group"]))
     return _kept(((text, group if groups else group.split(".")[0]) for text, group in texts), limit, least)
 
 

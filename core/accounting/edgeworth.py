@@ -1,6 +1,6 @@
 """The Edgeworth accountant: an estimate of the tight epsilon in constant time. It is not a bound.
 
-Wang, Gao, Zhang, Shi, Su 2022, "Analytical Composition of Differential Privacy via the Edgeworth Accountant".
+Wang, Gao, Zhang, Shen, Su 2022, "Analytical Composition of Differential Privacy via the Edgeworth Accountant".
 delta(eps) = 1 - F_Y(eps) - e^eps (1 - F_X(eps)) with each F replaced by its Edgeworth expansion of order 1, 2 or 3.
 Cumulants add, so ten running sums represent a history of any length, and an update is O(1).
 

@@ -144,7 +144,8 @@ def paper_dimension(*, dimension: int, beta: float, delta: float) -> int:
     """Return m of the paper: (w + sqrt(ln 1/delta))^2 / beta^2 with w = sqrt(log2 d), to the nearest integer.
 
     For d = 300 and delta = 1e-6: beta .93, .66, .468 give 50, 100, 198 (the paper prints 50, 100, 200).
-    Source: Feyisetan and Kasiviswanathan 2021, Theorem 2 with the Gaussian width of a set that is sparse in some basis.
+    Source: Feyisetan and Kasiviswanathan 2021, Lemma 4 for the order of m, and section 5 for the width sqrt(log d). The
+    constant 1 and the base 2 are ours.
     """
     return max(1, round((_paper_root(dimension, delta) / beta) ** 2))
 
