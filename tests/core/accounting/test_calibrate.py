@@ -11,10 +11,11 @@ from core.accounting.plans import NOISE_MULTIPLIER_MIN, SubsampledGaussian
 from core.accounting.pld import certified_epsilon
 from core.errors import OutOfRange
 
-EWTUNE = [  # MNLI, QNLI, QQP
+EWTUNE = [  # MNLI, QNLI, QQP, SST-2
     (2000 / 393000, 3930, 0.573, 9.60, 0.6055),
     (2000 / 105000, 1050, 0.739, 8.74, 0.7649),
     (2000 / 364000, 3640, 0.579, 9.61, 0.6124),
+    (2000 / 68800, 688, 0.8215, 8.49, 0.8430),
 ]
 
 
