@@ -127,7 +127,8 @@ def rows_of(module: Path, root: Path = ROOT) -> frozenset[str]:
             continue
         reached.add(path)
         waiting += _imported(path, root)
-    whole = AUDITED if any(path.stem in _STARTS_A_GATEWAY for path in reached) else ["audits"]
+    starts = any(path.stem in _STARTS_A_GATEWAY for path in reached)
+    whole = [row for row in AUDITED if row != "twins"] if starts else ["audits"]
     return frozenset(whole) | {
         row
         for row, paths in audited().items()

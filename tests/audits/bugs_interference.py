@@ -197,13 +197,13 @@ def _bytes_in_the_summary(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(stream.DocumentStream, "_summary", broken)
 
 
-def _utility_of_short_sentences(real: Any) -> Any:
-    """A document with a sentence of one word is said to be of little use."""
+def _utility_by_words(real: Any) -> Any:
+    """A document with an odd number of words is said to be of little use."""
 
     def broken(index: int, document: Any, task: Any, *rest: Any) -> Any:
         row = real(index, document, task, *rest)
-        short = any(len(sentence.split()) < 2 for sentence in task.sentences or ())
-        return row | {"utility": "low"} if short else row
+        words = sum(len(sentence.split()) for sentence in task.sentences or ())
+        return row | {"utility": "low"} if words % 2 else row
 
     return broken
 
@@ -341,7 +341,7 @@ BUGS: tuple[Bug, ...] = (
         "the use of a release judged by its text",
         _OF,
         "`utility` is a function of the number of sentences",
-        swap(sentdp, "_row", _utility_of_short_sentences),
+        swap(sentdp, "_row", _utility_by_words),
         SENTENCES,
     ),
     Bug(

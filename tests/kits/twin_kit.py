@@ -198,7 +198,8 @@ class Twins:
         }
         for what in ("artifact", "card", "report"):
             made = tenant.http.get(f"/jobs/{job_id}/{what}")
-            found[f"{name}: {what} of the job"] = made.status_code, sorted_head(made.content)
+            content = public(made.content) if made.is_error else sorted_head(made.content)
+            found[f"{name}: {what} of the job"] = made.status_code, content
         return found
 
 
