@@ -327,7 +327,8 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_documents_link_to_files_and_headings_that_exist() -> None:
-    for page in [ROOT / "README.md", ROOT / "examples/README.md", *(ROOT / "docs").rglob("*.md")]:
+    further = [ROOT / "examples/README.md", *(ROOT / "benchmarks").glob("*.md")]
+    for page in [ROOT / "README.md", *further, *(ROOT / "docs").rglob("*.md")]:
         for part in page.read_text().split("](")[1:]:
             target, _, anchor = part.split(")")[0].partition("#")
             if "://" in target:
