@@ -44,6 +44,7 @@ the Ford F-150 2019 || Mazda CX-30 || Honda CB 500 || Golf GTI 2019 || plate,spe
 o carro de 2019 || AB-123-CD fits || voiture de 120 CV || car park B 12 || CO 2 car
 """
 ACCOUNTS = r"""
+I cannot sign in as «nightowl77» any more || inloggen als «jvries88» || iniciar sesión como «pepe.r2»
 account «bronwyn.hale» || my account is «kitty_91» || reset the password of «bronwyn.hale»
 locked account «bronwyn.hale» after 5 tries || please reset user «bhale42»
 the account of «bronwyn.hale» is locked || user account: «bronwyn_hale» || login «b.hale» failed
