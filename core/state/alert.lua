@@ -1,8 +1,8 @@
 -- Rules of alerts, their states, the alerts that fired, and the outbox of deliveries. KEYS[1] is "{@alerts}:tenant",
 -- which does not exist itself: everything of alerts is in one slot, so a rule's state, its alerts and their deliveries
 -- change in one step. An owner is a tenant or the operator.
--- args.action: lease, release, put, delete, forget, change, take or settle. `change` and `take` write only for the holder of the
--- lease, so one of several gateways evaluates and delivers.
+-- args.action: lease, release, put, delete, forget, change, take or settle. `change` and `take` write only for the
+-- holder of the lease, so one of several gateways evaluates and delivers.
 local outbox = base .. "outbox:" .. (args.owner or "")
 
 local function is_holder()

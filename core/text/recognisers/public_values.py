@@ -7,7 +7,8 @@ are of 27 characters that spell no word. `read_by_all` also looks at what is bes
 * A block between `BEGIN PUBLIC KEY` or `BEGIN CERTIFICATE` and its end, and a value after `public key`, `clé publique`
   and so on, in eight languages.
 * A value after a name such as `key_algorithm` or `token type`.
-* A formula: numbers, short words and operators, of which one stands between spaces (`E = mc^2`).
+* A formula: numbers, one or two letters and operators, of which one stands between spaces (`E = mc^2`), unless a word
+  for a password stands near it.
 * Words with hyphens between (`eslint-plugin-react-hooks`), unless a word for a password stands near them. A password
   that consists of words is one because of such a word; nothing else tells it from the name of a package, a container
   or a class of a style sheet.
@@ -40,7 +41,9 @@ _LONG_NAME = regex.compile(
     regex.IGNORECASE,
 )
 _PUBLIC_FORM = regex.compile(_TEXTS["public_forms"])
-_FORMULA = regex.compile(r"(?=.*\S[ ][=+*/<>≤≥·-][ ]\S)(?:\p{L}{1,3}|\d{1,4}|[-+*/^=<>≤≥·().,² ])+")
+_FORMULA = regex.compile(
+    r"(?=.*\S[ ][=+*/<>≤≥·-][ ]\S)(?>(?!\p{L}{3})[\p{L}\d]{1,4}+(?![\p{L}\d])|[-+*/^=<>≤≥·().,² ])++"
+)
 _JOINT = r"[\"'\])]{0,3}(?:[ ]?(?:[:=]>?|->|→)|[ ](?:is|ist|lautet|est|es|è|é|to|jest))[\s\"'`>|]{0,6}"
 _PUBLIC_NAME = regex.compile(
     rf"(?r)(?<!\p{{L}})(?:\p{{L}}{{1,20}}[ _.-])?(?:{_TEXTS['public_names']})"
@@ -80,7 +83,9 @@ def read_by_all(text: str, start: int, end: int) -> bool:
     token = text[first:last]
     if public(token) or public(text[start:end]) or _ADVISORY.search(token):
         return True
-    if _in_public_block(text, start) or _FORMULA.fullmatch(text, start, end, timeout=REGEX_TIMEOUT_S):
+    if _in_public_block(text, start):
+        return True
+    if _FORMULA.fullmatch(text, start, end, timeout=REGEX_TIMEOUT_S) and not _near_password_word(text, start, start):
         return True
     before = text[max(0, first - NAME_CHARS) : first].rpartition(BOUNDARY)[2]
     if _PUBLIC_NAME.search(before) or _DESCRIBED.search(before):

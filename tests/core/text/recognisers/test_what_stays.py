@@ -237,7 +237,8 @@ token for GHSA-7rjr-3q55-vv33: «ghq9XkW2mLz8RtY4»
 privater Schlüssel: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 clé privée : «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 -----BEGIN PRIVATE KEY-----\n«MC4CAQAwBQYDK2VwBCIEIGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXA»
-«E=mc^2!x» || «a^2b=c^2» || «web-85595f5bf9-aeiou»
+«horse = battery» || «ab = k7x9q2» || «pw = 4711» || the password is «x = y2» || «PIN = 4711»
+«wifi + kaktus77» || «E=mc^2!x» || «a^2b=c^2» || «web-85595f5bf9-aeiou»
 hmac secret «aes9XkW2mLz8RtY4shaQ» || «AESb9ECWmEzf6FQbrB» was the old key
 """
 
