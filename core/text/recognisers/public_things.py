@@ -9,7 +9,7 @@
 * A post in a signature (`People Partner`), the code of an emoji (`:tada:`), and a forum (`r/DIYUK`).
 * A numbered part of a building (`pista 3`), and a name before or after a word for one (`Shackleton Suite`).
 * A scientist beside a word for a law, a test or a unit (`prawo Ohma`).
-* A program in small letters before its version (`jackson 2.13.4.2`), which is no date.
+* A program in small letters before its version of three parts (`jackson 2.13.4`), which is no date.
 
 The lists are short and no register of all such things. Cost: constant for each find.
 """
@@ -54,7 +54,7 @@ _SCIENCE = regex.compile(
 _SCIENTISTS = regex.compile(rf"{_SCIENTIST}|{_OF_LAW}", regex.IGNORECASE)
 _SCIENCE_BEFORE = regex.compile(rf"(?r)(?<!\p{{L}}){_TEXTS['science_before']}\Z", regex.IGNORECASE)
 _VERSION_AFTER = regex.compile(
-    r"[ ]v?(?!\d{1,2}\.(?:0?[1-9]|1[012])\.(?:\d{2}|\d{4})(?!\.?\d))\d+(?:\.\d+){2,}(?![\d/])"
+    r"[ ]v?(?!\d{1,2}\.(?:0?[1-9]|1[012])\.\d{2}(?!\d))(?:0|[1-9]\d{0,2})(?:\.\d{1,3}){2}(?![\d/]|\.\d)"
 )
 _DIGIT_BESIDE = regex.compile(r"[\s,]{0,2}\d")
 _CHAT = frozenset(("svp", "stp", "aub", "asap", "btw", "lol", "omg", "idk", "plz", "thx", "eod", "brb", "mfg"))

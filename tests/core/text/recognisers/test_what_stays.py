@@ -142,7 +142,7 @@ piosenka „«Małgośka»” || «Sjögren»'s, Raynaud's and Hashimoto's || «
 lecture hall «Xanadu»
 Sala riunioni «Bianchi» || lycée «Victor»-Hugo || salle: «Turing» || «Stevens-Johnson» syndrome || happy-gloomy-«fermi»
 «domanda»: quanto costa?
-«jackson» 2.13.4.2 || mit «jenkins» 2.440.1 und gerrit 3.9.1 || «hugo» v0.121.2 klappt nicht || «jetty» 11.0.15
+«jackson» 2.13.4 || mit «jenkins» 2.440.1 und gerrit 3.9.1 || «hugo» v0.121.2 klappt nicht || «jetty» 11.0.15
 """
 PERSONS_FOUND = """
 a book by "«Erin Blue»" || "«Erin Blue»" saw the film || the book of «Erin Blue» || hall of «Erin Blue» || «anna»: hi
@@ -152,6 +152,7 @@ anna-«fermi» || lecture hall «Erin Blue» || Mr. «Parkinson» test results |
 «Lena Brandt» booked the hall Albert Einstein || My neighbour «Thomas Mann» has a dog. || «Carmen» llamó ayer
 «Ripley» called
 «anna» 12.05.1984 || «anna» 3.11.98 geboren || «anna» 12.30 Uhr || «Anna» 1.2.3
+«maria» 10.0.0.5 logged in || «lisa» 030.123.456 || «lisa» 212.555.0148
 """
 
 # What the tagger takes for an organisation or a place.
