@@ -1,0 +1,67 @@
+"""Redraw every measured item of the five papers (docs/reference/papers.md): run the benchmarks behind them.
+
+    python -m benchmarks.papers --data DATA [--parts pearl sentdp-utility] [--results FOLDER]
+
+A part is one run of one benchmark, on one core. Two parts run at a time. The output of a finished part is kept in
+FOLDER/<part>.md with its seconds, and a part that is there is not run again: delete its file to repeat it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from benchmarks.kit import ROOT, arguments, head, row
+
+# The arguments of each part, the longest first: a part is named after its paper.
+PARTS: dict[str, str] = {
+    "ewtune-noise": "finetune --data {data} --parts multipliers",
+}
+_AT_ONCE = 2
+
+
+def main() -> None:
+    options = arguments(
+        __doc__,
+        needs_data=True,
+        parts=(list(PARTS), "names of parts, or their beginnings, such as a paper's name"),
+        results=(Path("reports/papers"), "folder of the outputs"),
+    )
+    wanted = [name for name in PARTS if name.startswith(tuple(options.parts))]
+    if not wanted:
+        raise SystemExit(f"no such part; the parts are {', '.join(PARTS)}")
+    options.results.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        finished = list(pool.map(lambda name: _measured(name, options.data.resolve(), options.results), wanted))
+    head("part", "seconds", "result")
+    for name, path in zip(wanted, finished, strict=True):
+        row(name, *(("failed", path) if path.suffix != ".md" else (_seconds(path), path)))
+    if any(path.suffix != ".md" for path in finished):
+        raise SystemExit(1)
+
+
+def _measured(name: str, data: Path, results: Path) -> Path:
+    """Run a part unless its result is kept. Return the file of its output, or of its errors if it failed."""
+    kept, failed = results / f"{name}.md", results / f"{name}.failed"
+    if kept.exists():
+        return kept
+    words = PARTS[name].format(data=data, results=results.resolve()).split()
+    command = [sys.executable, "-m", f"benchmarks.{words[0]}", *words[1:]]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/kits'}"}
+    started = time.monotonic()
+    with failed.open("w") as output:
+        code = subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False).returncode
+        output.write(f"\n`{' '.join(words)}`: {time.monotonic() - started:.0f} s\n")
+    return failed.replace(kept) if code == 0 else failed
+
+
+def _seconds(path: Path) -> str:
+    return path.read_text().rsplit(" s\n", 1)[0].rsplit(" ", 1)[-1]
+
+
+if __name__ == "__main__":
+    main()
