@@ -31,7 +31,7 @@ from core.synthesis.subjects import SUBJECT_METHODS, for_subjects
 
 Method = Literal["pearl", "marginals", "aim"]
 Release = PearlRelease | MarginalsRelease | AimRelease
-FREQUENCIES_DEFAULT: Final = 5_000
+FREQUENCIES_DEFAULT: Final = {Design.LOW_ORDER: 5_000, Design.GAUSSIAN: 1_000}  # the latter is the paper's
 BINS_DEFAULT: Final = 16
 DESIGN_DEFAULT: Final = Design.LOW_ORDER
 _HALVINGS = 20
@@ -45,7 +45,7 @@ class SynthesisPlan:
 
     method: Method
     rows_are_public: bool
-    frequencies: int = FREQUENCIES_DEFAULT
+    frequencies: int = FREQUENCIES_DEFAULT[DESIGN_DEFAULT]
     bins: int = BINS_DEFAULT
     design: Design = DESIGN_DEFAULT
     rows_per_subject: int | None = None

@@ -40,7 +40,7 @@ class SynthesisFields(Strict):
     design: Literal["low_order", "gaussian"] | None = Field(
         None, description="Where the frequencies lie, of `pearl` alone: `low_order` (default), or the paper's."
     )
-    frequencies: int | None = Field(None, ge=1, description="Of `pearl` alone. Default: 5000.")
+    frequencies: int | None = Field(None, ge=1, description="Of `pearl` alone. Default: 5000, with `gaussian` 1000.")
     steps: int | None = Field(None, ge=1, description="Of the training at most, of `pearl` alone. Default: 1000.")
     bins: int | None = Field(None, ge=1, description="Of a numeric column, of `marginals` alone. Default: 16.")
 
@@ -116,9 +116,11 @@ class SynthesisKind(JobKind):
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> SynthesisSpec:
         # imported late: scipy, which a front end without such jobs does without
+        from core.synthesis.pearl_release import Design
         from core.synthesis.plan import BINS_DEFAULT, DESIGN_DEFAULT, FREQUENCIES_DEFAULT
         from core.synthesis.pricing import RecordBudget
 
+        design = Design(fields["design"] or DESIGN_DEFAULT)
         return SynthesisSpec(
             name=fields["name"],
             targets=(str(outputs.artifact),),
@@ -128,8 +130,8 @@ class SynthesisKind(JobKind):
             budget=RecordBudget(**fields["budget"]),
             rows_are_public=fields["row_count"] == "public",
             outside=fields["outside"],
-            design=fields["design"] or DESIGN_DEFAULT,
-            frequencies=fields["frequencies"] or FREQUENCIES_DEFAULT,
+            design=design,
+            frequencies=fields["frequencies"] or FREQUENCIES_DEFAULT[design],
             bins=fields["bins"] or BINS_DEFAULT,
             steps=fields["steps"] or STEPS_DEFAULT,
             rows_max=self._settings.synthesis_rows_max,
@@ -154,12 +156,13 @@ class SynthesisKind(JobKind):
         if fields.steps is not None and fields.steps > _STEPS_MAX:
             raise InvalidInput(f"at most {_STEPS_MAX} steps", field="steps")
         check_epsilon(fields.epsilon, settings)
+        design = Design(fields.design or DESIGN_DEFAULT)
         SynthesisPlan(
             fields.method,
             rows_are_public=fields.row_count == "public",
-            frequencies=fields.frequencies or FREQUENCIES_DEFAULT,
+            frequencies=fields.frequencies or FREQUENCIES_DEFAULT[design],
             bins=fields.bins or BINS_DEFAULT,
-            design=Design(fields.design or DESIGN_DEFAULT),
+            design=design,
             rows_per_subject=declared.rows_per_subject,
         ).check(declared.schema, record_budget(fields.epsilon, fields.delta))
         return declared

@@ -1,5 +1,6 @@
 """Synthetic rows over HTTP: what they cost and when, what is refused, what can be had for nothing."""
 
+import asyncio
 import csv
 import io
 import json
@@ -18,6 +19,9 @@ from gateway_kit import Gateway, Tenant
 from synthesis_kit import SHOP, shop_request, shop_rows
 
 from gpu_workers.synthesis.stored_generator import load_source
+from service.config.settings import Settings
+from service.jobs.kind import Outputs
+from service.synthesis.job_kind import SynthesisFields, SynthesisKind
 
 COST = {"epsilon": 1.0, "delta": 1e-5}
 RECORD = {"epsilon": 3.0, "delta": 1e-4, "basic_delta": 1e-4}
@@ -158,6 +162,15 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "steps of marginals", {"method": "marginals", "steps": 3}, "steps"
     yield "too many steps", {"steps": 20_001}, "20000"
     yield "a subject", {"subject": "walrus"}, "subject-not-allowed"
+
+
+@pytest.mark.parametrize(("design", "frequencies"), [(None, 5_000), ("gaussian", 1_000)])
+def test_gaussian_takes_the_papers_number_of_frequencies(tmp_path: Path, design: str | None, frequencies: int) -> None:
+    kind = SynthesisKind(Settings(data_dir=tmp_path))
+    fields = SynthesisFields(**shop_request(design=design, frequencies=None)).model_dump()
+    price = asyncio.run(kind.price("owner", fields))
+    spec = kind.spec(fields | dict(price.fields), Outputs("owner", tmp_path / "a.safetensors"))
+    assert spec.frequencies == frequencies
 
 
 def test_errors_that_need_no_job_are_reported_at_once_and_cost_nothing(real_gateway: Gateway, owner: Tenant) -> None:
