@@ -29,13 +29,17 @@ from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
 def cell_features(column: Column, cells: Cells, frequencies: np.ndarray) -> np.ndarray:
     """The mean of exp(i t.x) over each cell's codes: complex `[cells, k]`. `frequencies` `[k, coordinates]`."""
+    turned: np.ndarray
     if not isinstance(column, NumericColumn):
-        turned: np.ndarray = np.exp(1j * frequencies.T)
+        turned = np.exp(1j * frequencies.T)
         return turned
-    every = np.exp(1j * np.outer(np.arange(STEPS + 1) / STEPS, frequencies[:, 0]))
-    sums = np.concatenate([np.zeros((1, every.shape[1])), np.cumsum(every, axis=0)])
-    means: np.ndarray = (sums[cells.last + 1] - sums[cells.first]) / (cells.last - cells.first + 1)[:, None]
-    return means
+    half = frequencies[:, 0] / (2 * STEPS)
+    lengths = (cells.last - cells.first + 1)[:, None]
+    turned = np.exp(1j * half * (cells.first + cells.last)[:, None])
+    # the sum of a geometric series of `lengths` terms, over their number
+    one = np.sin(half)
+    turned *= np.divide(np.sin(lengths * half), lengths * one, where=one != 0, out=np.ones(turned.shape))
+    return turned
 
 
 FORMAT: Final = "privacy-gateway/generator/1"
