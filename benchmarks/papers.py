@@ -48,7 +48,7 @@ def main() -> None:
 
 def _measured(name: str, data: Path, results: Path) -> Path:
     """Run a part unless its result is kept. Return the file of its output, or of its errors if it failed."""
-    kept, failed = results / f"{name}.md", results / f"{name}.failed"
+    kept, failed = results / f"{name}.md", results / f"{name}.unfinished"
     if kept.exists():
         return kept
     words = PARTS[name].format(data=data, results=results.resolve()).split()
