@@ -6,7 +6,8 @@ Cumulants add, so ten running sums represent a history of any length, and an upd
 
 L = ln(dP/dQ) is the privacy loss of one release, X is L under Q, Y is L under P. P is the output with the unit included
 ("remove": P is the mixture). All moments are computed from central moments, because raw moments lose all digits at
-small sampling rates.
+small sampling rates. EW-Tune (Behnia et al. 2022) swaps P and Q, and takes the supremum over a family of
+losses, where this module takes the larger of the two directions.
 
 `edgeworth_error` bounds the distance between an order-1 expansion of an iid sum and its distribution function:
 Derumigny, Girard and Guyonvarch 2021, "Explicit non-asymptotic bounds for the distance to the first-order Edgeworth

@@ -25,6 +25,7 @@ _WORKER_SHARE = 0.8
 _MODULES = {
     "compare": "core.accounting.planning",
     "calibrate_noise": "core.accounting.planning",
+    "calibrate_allocation": "core.accounting.planning",
     "calibrate_steps": "core.accounting.planning",
     "largest_count": "core.accounting.certificate",
     "training_budget": "core.finetune.plan",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired, Self
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from core.accounting.plans import (
+    ALLOCATION_NOISE_MAX,
+    ALLOCATION_NOISE_MIN,
+    EPOCH_STEPS_MAX,
     CalibratedNoise,
     CalibratedSteps,
     Certificate,
@@ -19,11 +23,13 @@ from core.accounting.plans import (
     PlanAdjacency,
     PlanEvent,
     Pure,
+    RandomAllocation,
     Result,
     SubsampledGaussian,
     check_count,
     check_delta,
 )
+from core.errors import OutOfRange
 from service.accounting.calculations import Calculations
 from service.capability import Capability
 from service.config.settings import Settings
@@ -57,6 +63,21 @@ class SubsampledGaussianPlan(Strict):
         return SubsampledGaussian(self.sampling_rate, self.noise_multiplier, PlanAdjacency(self.adjacency))
 
 
+EpochSteps = Annotated[int, Field(ge=1, le=EPOCH_STEPS_MAX)]
+
+
+class RandomAllocationPlan(Strict):
+    kind: Literal["random_allocation"]
+    epoch_steps: EpochSteps = Field(description="The steps of an epoch: each unit joins one, chosen uniformly.")
+    noise_multiplier: float = Field(
+        description="Standard deviation over the clipping norm.", ge=ALLOCATION_NOISE_MIN, le=ALLOCATION_NOISE_MAX
+    )
+    adjacency: Adjacency = "add-remove"
+
+    def event(self) -> PlanEvent:
+        return RandomAllocation(self.epoch_steps, self.noise_multiplier, PlanAdjacency(self.adjacency))
+
+
 class LaplacePlan(Strict):
     kind: Literal["laplace"]
     epsilon: float
@@ -78,8 +99,11 @@ class PurePlan(Strict):
 class CompareRequest(Strict):
     """Body of `POST /accounting/compare`."""
 
-    mechanism: Annotated[GaussianPlan | SubsampledGaussianPlan | LaplacePlan | PurePlan, Field(discriminator="kind")]
-    steps: int = 1
+    mechanism: Annotated[
+        GaussianPlan | SubsampledGaussianPlan | RandomAllocationPlan | LaplacePlan | PurePlan,
+        Field(discriminator="kind"),
+    ]
+    steps: int = Field(1, description="For `random_allocation` a multiple of `epoch_steps`.")
     delta: float
 
 
@@ -93,10 +117,21 @@ class CalibrateRequest(Strict):
 
     target: Target
     sampling_rate: float = 1.0
+    epoch_steps: EpochSteps | None = Field(
+        None,
+        description="For random allocation instead of Poisson sampling: the steps of an epoch. `steps` is a multiple.",
+    )
     steps: int | None = None
     noise_multiplier: float | None = None
 
     _one_unknown = exactly_one_of("steps", "noise_multiplier")
+
+    @model_validator(mode="after")
+    def _allocation_asks_for_noise(self) -> Self:
+        if self.epoch_steps is not None and (self.steps is None or self.sampling_rate != 1.0):
+            said = "give steps with epoch_steps, and neither sampling_rate nor noise_multiplier"
+            raise PydanticCustomError("value_error", said, {"permitted": ["epoch_steps", "steps"]})
+        return self
 
 
 class Directions(TypedDict):
@@ -162,7 +197,8 @@ async def compare(body: CompareRequest, caller: ReadCallerDep, calculations: Par
     event = body.mechanism.event()
     check_count(body.steps)
     check_delta(body.delta)
-    lines = await calculations.run("compare", event, body.steps, body.delta, tenant=caller.tenant)
+    releases = _releases(event, body.steps)
+    lines = await calculations.run("compare", event, releases, body.delta, tenant=caller.tenant)
     return {
         "steps": body.steps,
         "delta": body.delta,
@@ -174,18 +210,17 @@ async def compare(body: CompareRequest, caller: ReadCallerDep, calculations: Par
 @router.post("/accounting/calibrate", summary="Noise, or steps, for a target; certified")
 async def calibrate(body: CalibrateRequest, caller: ReadCallerDep, calculations: Part[Calculations]) -> Calibration:
     """The answer contains the certificate, and every accountant's epsilon of the calibrated plan."""
-    delta = body.target.delta
+    delta, steps = body.target.delta, body.steps
     certificate: Certificate | None
     if body.noise_multiplier is None:
+        name, known = "calibrate_noise", {"sampling_rate": body.sampling_rate, "steps": steps}
+        if body.epoch_steps is not None and steps is not None:
+            epochs = _epochs(steps, body.epoch_steps)
+            name, known = "calibrate_allocation", {"steps": body.epoch_steps, "epochs": epochs}
         noise_found: CalibratedNoise = await calculations.run(
-            "calibrate_noise",
-            body.target.epsilon,
-            delta,
-            tenant=caller.tenant,
-            sampling_rate=body.sampling_rate,
-            steps=body.steps,
+            name, body.target.epsilon, delta, tenant=caller.tenant, **known
         )
-        noise, steps, certificate = noise_found.noise_multiplier, body.steps, noise_found.certificate
+        noise, certificate = noise_found.noise_multiplier, noise_found.certificate
     else:
         steps_found: CalibratedSteps = await calculations.run(
             "calibrate_steps",
@@ -199,14 +234,29 @@ async def calibrate(body: CalibrateRequest, caller: ReadCallerDep, calculations:
     lines: tuple[Line, ...] = ()
     if steps:
         interval = None if certificate is None else certificate.loss_interval or None
-        event = SubsampledGaussian(body.sampling_rate, noise)
-        lines = await calculations.run("compare", event, steps, delta, tenant=caller.tenant, interval=interval)
+        event: PlanEvent = SubsampledGaussian(body.sampling_rate, noise)
+        if body.epoch_steps is not None:
+            event = RandomAllocation(body.epoch_steps, noise)
+        lines = await calculations.run(
+            "compare", event, _releases(event, steps), delta, tenant=caller.tenant, interval=interval
+        )
     return {
         "noise_multiplier": noise,
         "steps": steps,
         "certificate": certificate_block(certificate),
         "accountants": [line_block(line) for line in lines],
     }
+
+
+def _releases(event: PlanEvent, steps: int) -> int:
+    """How many releases of `event` the steps are. Raises OutOfRange for a fraction of an epoch."""
+    return _epochs(steps, event.steps) if isinstance(event, RandomAllocation) else steps
+
+
+def _epochs(steps: int, epoch_steps: int) -> int:
+    if steps % epoch_steps:
+        raise OutOfRange("with random allocation, steps must be a multiple of epoch_steps", field="steps")
+    return steps // epoch_steps
 
 
 def certificate_block(certificate: Certificate | None) -> CertifiedPlan | None:

@@ -65,6 +65,29 @@ def test_noise_for_a_target_and_back(tenant: Tenant) -> None:
     assert calibrate(tenant, noise_multiplier=0.8).json()["steps"] == 895
 
 
+def test_random_allocation_is_certified_for_whole_epochs(tenant: Tenant) -> None:
+    found = calibrate(tenant, sampling_rate=1.0, epoch_steps=10, steps=20).json()
+    assert 2.99 < found["certificate"]["epsilon"] <= 3
+    plan = {"kind": "random_allocation", "epoch_steps": 10, "noise_multiplier": found["noise_multiplier"]}
+    for adjacency, low, high in [("add-remove", 2.9, 3.0), ("replace-one", 3.0, 6.0)]:
+        lines = compare(tenant, mechanism=plan | {"adjacency": adjacency}, steps=20).json()["accountants"]
+        kinds = {line["name"]: line["kind"] for line in lines}
+        assert (kinds["pld"], kinds["rdp"], kinds["edgeworth"]) == ("bound", "vacuous", "vacuous")
+        assert low < next(line["epsilon"] for line in lines if line["name"] == "pld") <= high
+    for refused, member in [
+        (compare(tenant, mechanism=plan, steps=15), "steps"),
+        (
+            compare(tenant, mechanism=plan | {"epoch_steps": 0}, steps=20),
+            "body.mechanism.random_allocation.epoch_steps",
+        ),
+        (calibrate(tenant, sampling_rate=1.0, epoch_steps=10, steps=15), "steps"),
+        (calibrate(tenant, epoch_steps=10, steps=20), "body"),
+        (calibrate(tenant, sampling_rate=1.0, epoch_steps=10, noise_multiplier=1.0), "body"),
+    ]:
+        assert refused.status_code == 422
+        assert [error["field"] for error in refused.json()["errors"]] == [member]
+
+
 def test_what_cannot_be_computed_is_refused(tenant: Tenant) -> None:
     for fields in [
         {"steps": 0}, {"steps": 1.5}, {"delta": 0.0}, {"delta": 1.0}, {"mechanism": STEP | {"sampling_rate": 2.0}},

@@ -314,12 +314,16 @@ class Accounting(MethodGroup):
         epsilon: float,
         delta: float,
         sampling_rate: float = 1.0,
+        epoch_steps: int | None = None,
         steps: int | None = None,
         noise_multiplier: float | None = None,
     ) -> dict[str, Any]:
-        """The least noise for a number of steps, or the most steps for a noise. Give exactly one of the two."""
+        """The least noise for a number of steps, or the most steps for a noise. Give exactly one of the two.
+
+        epoch_steps: for the noise of random allocation, which has no sampling rate: the steps of an epoch.
+        """
         members: dict[str, Any] = {"target": {"epsilon": epsilon, "delta": delta}, "sampling_rate": sampling_rate}
-        members |= given({"steps": steps, "noise_multiplier": noise_multiplier})
+        members |= given({"epoch_steps": epoch_steps, "steps": steps, "noise_multiplier": noise_multiplier})
         return await self._connection.json(post("/accounting/calibrate", members))
 
 
