@@ -130,7 +130,9 @@ bench-vectors: setup
 
 ## bench-synthesis: classifiers trained on synthetic rows, beside real ones
 bench-synthesis: setup
-	$(BIN)/python -m benchmarks.synthesis --data $(DATA)
+	$(BIN)/python -m benchmarks.synthesis --data $(DATA) --parity
+	$(BIN)/python -m benchmarks.synthesis.digits
+	$(BIN)/python -m benchmarks.synthesis.power
 
 ## bench-finetune: private fine-tuning: multipliers of EW-Tune's Table I and what they cost, accuracy by calibration
 ##   and by sampling (an hour and a half; finished runs are kept in the cache folder)

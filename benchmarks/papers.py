@@ -21,6 +21,10 @@ from benchmarks.kit import ROOT, arguments, head, row
 PARTS: dict[str, str] = {
     "privemb-words": "privemb --data {data} --parts words",
     "privemb-sentences": "privemb --data {data} --parts sentences",
+    "pearl-adult": "synthesis --data {data} --runs 3 --figures {results}",
+    "pearl-digits": "synthesis.digits",
+    "pearl-epsilons": "synthesis --data {data} --runs 1 --epsilons 0.2 0.5 2 4 10 --only pearl marginals aim",
+    "pearl-power": "synthesis.power",
     "ewtune-noise": "finetune --data {data} --parts multipliers",
 }
 _AT_ONCE = 2

@@ -23,16 +23,17 @@ Adding or removing a row: sum A_i^2 + w^2, at most half of either.
 
 Designs. `LOW_ORDER` (the default): frequencies of one column or two, half of the squared sensitivity for either kind,
 equal parts for the groups in it. Nothing else is released. `GAUSSIAN`: the paper's, in all columns at once, from
-N(0, 1 / mean distance^2). If n is public, the mean distance of two rows is released first with 1/64 of the squared
-budget (sum of 1 / multiplier^2), and the embedding with the rest. The second release depends on the first only through
-its output, and Gaussian releases compose adaptively as if they were one (Dong, Roth and Su 2022, Corollary 3.3). If n
-is private, a public number replaces the mean distance.
+N(0, 1 / mean distance^2). The paper spends half of the budget on the mean distance and the class counts. In this module
+the counts are in the vector of the sums at no cost, and, if n is public, the mean distance of two rows is released
+first with 1/64 of the squared budget (sum of 1 / multiplier^2), and the embedding with the rest. The second release
+depends on the first only through its output, and Gaussian releases compose adaptively as if they were one (Dong, Roth
+and Su 2022, Corollary 3.3). If n is private, a public number replaces the mean distance, which the paper does not have.
 
 The mean distance of two rows is an integer sum over disjoint pairs. Replacing one row moves the sum by at most
-`distance_bound`, because a row is in one pair and that is the largest distance of two rows. Over n/2 pairs that is
-2 diameter / n for the mean, the sensitivity of the mean over all n (n - 1) ordered pairs (Liew, Takahashi and Ueno
-2021, appendix F), at a cost linear in n. A public shuffle of the row numbers determines the pairs, so a sorted table
-causes no bias. n is public.
+`distance_bound`, because a row is in one pair and that is the largest distance of two rows. Over n/2 pairs that is 2
+diameter / n for the mean, the sensitivity of the mean over all n (n - 1) / 2 pairs (Liew, Takahashi and Ueno 2021,
+appendix F), at a cost linear in n. A public shuffle of the row numbers determines the pairs, so a sorted table causes
+no bias. n is public.
 
 Noise is exact (`pricing.noisy`): sums, counts and distances are integers, and no float rounding affects a proof.
 """

@@ -1,15 +1,16 @@
-"""Adversarial reconstruction: train a generator to match the released characteristic function (PEARL, section 4).
+"""Reconstruction: train a generator to match the released characteristic function (PEARL, section 4).
 
 Guarantee: post-processing of a `PearlRelease`, at no cost, for any number of steps. No private row is read.
 
-The objective: min over the generator, max over the weights v of the frequencies, of the mean over i, y, cosine and sine
-of v_i (R_y(t_i) - G_y(t_i))^2 / s_i^2. R_y are the released sums of class y, s_i their noise, G_y the generator's
-expectation for as many rows. At v = 1 the true table would have 1.
+The objective: min over the generator of the mean over i, y, cosine and sine of v_i (R_y(t_i) - G_y(t_i))^2 / s_i^2. R_y
+are the released sums of class y, s_i their noise, G_y the generator's expectation for as many rows. At v = 1 the true
+table would have 1.
 
-For Gaussian frequencies v_i = omega(t_i) / omega0(t_i), self-normalised: omega0 = N(0, 1 / mean distance^2) is the
-distribution from which they were drawn, and omega is a diagonal zero-mean Gaussian whose standard deviations stay
-within a public factor of omega0's. (With a distant omega in many dimensions, a single frequency would have all the
-weight.) For low-order ones v = 1.
+For low-order frequencies v = 1: there is no adversary. For Gaussian ones the adversary maximises over v_i =
+omega(t_i) / omega0(t_i), divided by their mean: omega0 = N(0, 1 / mean distance^2) is the distribution from which they
+were drawn, and omega is a diagonal zero-mean Gaussian whose standard deviations stay within a public factor of
+omega0's. The paper's equation 1 has neither the division nor the bound. (With a distant omega in many dimensions, a
+single frequency would have all the weight.)
 """
 
 import io
