@@ -87,9 +87,9 @@ def compare(epsilon: float, train: EncodedTable, test: EncodedTable, options: ar
             vectors = unscaled if name == UNSCALED else unit
             found[name] = [scores(rows, test, run, vectors) for run, rows in enumerate(runs)]
             means = np.array(found[name]).mean(axis=1)
-            real = np.array(found.get(REAL, found[name])).mean(axis=(0, 1))
-            shares = " / ".join(f"{share:.3f}" for share in (means.mean(axis=0) / real)[:2])
-            row(name, *(Cell.of(each) for each in means.T.tolist()), shares, f"{seconds:.0f}")
+            kept = means.mean(axis=0) / np.mean(found[REAL], axis=(0, 1)) if REAL in found else [np.nan] * 2
+            cells = (Cell.of(each) for each in means.T.tolist())
+            row(name, *cells, f"{kept[0]:.3f} / {kept[1]:.3f}", f"{seconds:.0f}")
         made |= mine
     if epsilon == options.epsilons[0]:
         each_classifier(found)
