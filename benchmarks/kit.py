@@ -164,7 +164,7 @@ def draw(
     mpl.rcParams.update({"svg.hashsalt": path.stem, "svg.fonttype": "none"})
     from matplotlib import pyplot
 
-    across = min(3, len(tables))
+    across = 2 if len(tables) == 4 else min(3, len(tables))
     down = -(-len(tables) // across)
     figure, panes = pyplot.subplots(down, across, figsize=(3.6 * across, 2.9 * down + 0.6), squeeze=False)
     for pane, (title, table) in zip(panes.flat, tables.items(), strict=False):

@@ -44,21 +44,30 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _kept(texts: Iterable[tuple[str, str]], limit: int, least: int = SENTENCES_MIN) -> list[Document]:
-    """The first `limit` documents of at least `least` sentences, ordered by the checksum of their text."""
+def _kept(
+    texts: Iterable[tuple[str, str]], limit: int, least: int = SENTENCES_MIN, most: int = SENTENCES_USED
+) -> list[Document]:
+    """The first `limit` documents of at least `least` sentences, of which the first `most` are used, ordered by the
+    checksum of their text."""
     ordered = sorted(texts, key=lambda item: zlib.crc32(item[0].encode("utf-8", "replace")))
     kept: list[Document] = []
     for text, label in ordered:
         parts = sentences(text)
         if len(parts) >= least:
-            kept.append(Document(parts[:SENTENCES_USED], label))
+            kept.append(Document(parts[:most], label))
         if len(kept) == limit:
             break
     return kept
 
 
 def newsgroups(
-    data: Path, split: str, limit: int, least: int = SENTENCES_MIN, *, groups: bool = False
+    data: Path,
+    split: str,
+    limit: int,
+    least: int = SENTENCES_MIN,
+    most: int = SENTENCES_USED,
+    *,
+    groups: bool = False,
 ) -> list[Document]:
     """20 Newsgroups. The label is the group's first component, one of seven topics, or with `groups` the group.
 
@@ -66,13 +75,14 @@ def newsgroups(
     """
     rows = json_lines(data / "20news" / f"{split}.jsonl.gz")
     texts = ((str(row["text"]), str(row["group"])) for row in rows if "." in str(row["group"]))
-    return _kept(((text, group if groups else group.split(".")[0]) for text, group in texts), limit, least)
+    return _kept(((text, group if groups else group.split(".")[0]) for text, group in texts), limit, least, most)
 
 
-def imdb(data: Path, split: str, limit: int, least: int = SENTENCES_MIN) -> list[Document]:
+def imdb(data: Path, split: str, limit: int, least: int = SENTENCES_MIN, most: int = SENTENCES_USED) -> list[Document]:
     """IMDB reviews. The label is the sentiment."""
     rows = json_lines(data / "imdb" / f"{split}.jsonl.gz")
-    return _kept(((str(row["text"]).replace("<br />", "\n"), str(row["label"])) for row in rows), limit, least)
+    texts = ((str(row["text"]).replace("<br />", "\n"), str(row["label"])) for row in rows)
+    return _kept(texts, limit, least, most)
 
 
 def reviews(data: Path, limit: int, least: int) -> list[Document]:

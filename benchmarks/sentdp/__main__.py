@@ -1,197 +1,185 @@
-"""Macro-F1 of sentence-level release on 20 Newsgroups (7 topics) and IMDB, as Figure 4 of Meehan et al. 2022.
+"""Figure 4 and Table 1 of Meehan, Mrini and Chaudhuri 2022 on 20 Newsgroups (7 topics) and IMDB: macro-F1 of releases.
 
-    python -m benchmarks.sentdp --data DATA [--trials 5] [--figures FOLDER]
+    python -m benchmarks.sentdp --data DATA [--trials 5] [--documents 8000] [--figures FOLDER]
 
-Documents of at least 8 sentences, the first 24 used. A logistic regression is trained on clean means of public training
-documents, in the space in which a row's mechanism releases, and tested on released vectors of the test split, which
-gave no code, no candidate and no knob. Against epsilon: each document at its own number of sentences k. Against k:
-documents of at least k sentences cut to their first k, at epsilon 10. Mean and standard deviation over trials of the
-mechanism.
+Test documents of at least 2 sentences, the first 40 used, and beside them those of at least 8. Every release of a
+document serves all tables: against epsilon, and at epsilon 10 against the document's own number of sentences k, in
+bins. Two classifiers, a linear one and the paper's network, are trained on clean means of training documents, in the
+space in which a row's mechanism releases. Mean and standard deviation over trials of the mechanism.
 
-Two packs each: the corpus's own (its training split without labels; built into `--packs` if it is not there) and the
-shipped `general` one. `sentence_codes` also has an own pack that used the training split's labels, and the own pack of
-the other corpus. `--encoder int8` embeds by the encoder in 8-bit integers, beside which another run has the same
-figures of the packs' own encoder; `--share` changes the number of documents.
+Packs: the shipped `general`; the shipped pack for the kind of text (`forums`, `reviews`); `general` with candidates,
+recoder and projections of `deep_candidate` at the settings of the paper. No vector, code or candidate comes from a test
+document; the numbers of codes of the shipped packs were chosen on test documents.
 """
 
 import argparse
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from sklearn.metrics import f1_score
 
-from benchmarks.kit import CACHE, Cell, Row, Table, arguments, draw
+from benchmarks.kit import CACHE, Cell, Row, Table, arguments, draw, head, row
 from benchmarks.sentdp.methods import (
-    GENERAL,
-    LABELLED,
     NON_PRIVATE,
-    OWN,
-    Classifiers,
+    PAPER,
     Documents,
+    Features,
     Method,
     WordMechanism,
     baselines,
+    classifier,
     means,
-    of_pack,
-    shipped,
+    of_packs,
+    paper_pack,
 )
+from core.amounts import NANO
+from core.mechanisms.sentences.deep_candidate import DeepCandidate
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.domains import build_pack
-from gpu_workers.domains.spec import STEPS_MAX
+from gpu_workers.domains.build_pack import select
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.integer.encoder import IntegerEncoder
 from gpu_workers.packs import pack_paths
-from training import public_text, shipped_packs
-from training.public_text import Document
+from training import public_text
 
-EPSILONS = (3, 6, 10, 25)
-WORD_EPSILONS = (*EPSILONS, 50, 100, 200)
-LENGTHS = (4, 8, 12, 16, 24)
-LENGTHS_EPSILON = 10
-WORDS, BY_WORD = "word-level metric DP", "one word, by distance (weaker)"
+EPSILONS = (3, 6, 10, 15, 25, 30)
+WORD_EPSILONS = (*EPSILONS, 100, 200)
+SENTENCES_USED, TRAIN_SENTENCES = 40, 16
+BINS = (2, 4, 6, 9, 12, 16, 21, 31, SENTENCES_USED + 1)  # of k, each to the next
+BINS_EPSILON = 10
+HELD_SHARE = 0.1  # of the training documents: they choose the projections of the paper's settings
+TABLE_1 = ((3, 55, 5), (6, 25, 3), (10, 5, 2), (23, 1, 1))  # epsilon, candidates, their depth
+TABLE_1_CANDIDATES, TABLE_1_PROJECTIONS = 5_000, 10
+GENERAL, KIND, WORDS = "general", "pack of the kind", "word-level metric DP"
 STYLES = {
-    f"{name}{pack}": f"{colour} {line}"
-    for name, colour in {
-        "sentence_codes": "#e0559a",
-        "clipped_cosine": "#1f5fa8",
-        "deep_candidate": "#c0392b",
-        "document_selection": "#5d6d7e",
-        "truncation": "#8e6bbf",
-        "mean_laplace": "#d08c1d",
-        WORDS: "#2e8b57",
-    }.items()
-    for pack, line in {"": "o-", f", {OWN}": "o-", f", {GENERAL}": "s:"}.items()
-} | {NON_PRIVATE: "black --", f"random candidate, {GENERAL}": "#999999 --"}
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a corpus comes from: `name` in the cache, its own pack's name, its reader and how much is read."""
-
-    name: str
-    pack: str
-    read: Callable[[Path, str, int], list[Document]]
-    train: int
-    test: int
-
-
-SOURCES = {
-    "20 Newsgroups": Source("20news", "newsgroups", public_text.newsgroups, 4_500, 1_500),
-    "IMDB": Source("imdb", "imdb", public_text.imdb, 3_500, 1_200),
+    f"sentence_codes, {KIND}": "#e0559a o-",
+    f"sentence_codes, {GENERAL}": "#e0559a s:",
+    f"deep_candidate, {KIND}": "#c0392b s:",
+    f"deep_candidate, {PAPER}": "#c0392b o-",
+    "truncation": "#8e6bbf o-",
+    "mean_laplace": "#d08c1d o-",
+    WORDS: "#2e8b57 o-",
+    NON_PRIVATE: "black --",
+    "random guess": "#999999 --",
 }
 ENCODERS: dict[str, Callable[[], Encoder | IntegerEncoder]] = {
-    "floating": Encoder,
+    "int8": IntegerEncoder,
     "bfloat16": lambda: Encoder(dtype=torch.bfloat16),
     "float32": lambda: Encoder(dtype=torch.float32),
-    "int8": IntegerEncoder,
 }
+Guesses = npt.NDArray[np.str_]
 
 
-def own_pack(title: str, encoder: Encoder | IntegerEncoder, chosen: argparse.Namespace, labels: bool) -> DomainPack:
-    """The pack of the training split: read from `--packs`, or built into it. Labels: the group, the sentiment."""
-    source = SOURCES[title]
-    path = (chosen.packs or chosen.cache) / f"{source.pack}{'-labelled' if labels else ''}.safetensors"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        corpora, steps = (f"{source.name}-train",), STEPS_MAX
-        made = {"name": source.pack, "corpora": corpora, "labelled": labels, "steps": steps}
-        shipped_packs.build(chosen.data, chosen.cache, build_pack.SEED, **made).save(path)
-    return DomainPack.load(path, encoder_fingerprint=encoder.packs_of)
+# The name in the cache, the shipped pack for this kind of text, and the reader.
+SOURCES = {
+    "20 Newsgroups": ("20news", "forums", public_text.newsgroups),
+    "IMDB": ("imdb", "reviews", public_text.imdb),
+}
 
 
 class Corpus:
-    """One corpus: its classifiers, its test documents and the tables over them."""
+    """One corpus: its classifiers, its test documents, and what the classifiers guess of each release."""
 
     def __init__(
-        self,
-        title: str,
-        packs: dict[str, DomainPack],
-        labelled: DomainPack,
-        general: DomainPack,
-        encoder: Encoder | IntegerEncoder,
-        chosen: argparse.Namespace,
+        self, title: str, packs: dict[str, DomainPack], encoder: Encoder | IntegerEncoder, chosen: argparse.Namespace
     ) -> None:
-        source = SOURCES[title]
+        name, kind, read = SOURCES[title]
         self.title = title
-        train, self.texts = (
-            source.read(chosen.data, split, round(chosen.share * count))
-            for split, count in (("train", source.train), ("test", source.test))
-        )
-        test = public_text.embed(self.texts, encoder, chosen.cache, f"{source.name}-test")
-        self.documents, self.labels = test.documents(), test.labels
-        own = {OWN: packs[title], GENERAL: general}
-        self.classifiers = Classifiers(own, public_text.embed(train, encoder, chosen.cache, f"{source.name}-train"))
-        draws = np.random.default_rng(0)
-        self.methods = [
-            shipped("sentence_codes", LABELLED, labelled),
-            *(shipped("sentence_codes", f"pack of {other}", packs[other]) for other in packs if other != title),
-            *(method for name, pack in own.items() for method in of_pack(name, pack, draws)),
-            *baselines(self.classifiers.box, draws),
-        ]
+        self.texts = read(chosen.data, "test", chosen.documents, 2, SENTENCES_USED)
+        known = read(chosen.data, "train", chosen.train, 2, TRAIN_SENTENCES)
+        test = public_text.embed(self.texts, encoder, chosen.cache, f"{name}-test")
+        self.documents, self.lengths, self.labels = test.documents(), test.lengths, np.array(test.labels)
+        public = public_text.embed(known, encoder, chosen.cache, f"{name}-train")
+        count = round((1 - HELD_SHARE) * len(known))
+        train, held = (select(public, rows) for rows in np.split(np.arange(len(known)), [count]))
+        own = {GENERAL: packs[GENERAL], KIND: packs[kind]}
+        own[PAPER] = paper_pack(packs[GENERAL], train, held, EPSILONS)
+        self.pack = own[PAPER]
+        features = Features(own, train)
+        self._heads = {
+            name: {space: classifier(rows, train.labels, network=network) for space, rows in features.rows.items()}
+            for name, network in (("linear", False), ("network", True))
+        }
+        shares = np.unique(train.labels, return_counts=True)[1] / len(train.labels)
+        self._chance = Cell(float(shares @ shares))
+        self._methods = [*of_packs(own), *baselines(features.box, np.random.default_rng(0))]
+        self._trials = chosen.trials
+        self.guesses = {each.name: {eps: self._guessed(each, eps) for eps in EPSILONS} for each in self._methods}
 
-    def cell(
-        self, method: Method, epsilon: float, trials: int, members: Sequence[int] | None = None, k: int = 0
-    ) -> Cell:
-        """Macro-F1 of a method on the test documents, or on the first k sentences of `members`."""
-        chosen = range(len(self.documents)) if members is None else members
-        documents, labels = [self.documents[i][: k or None] for i in chosen], [self.labels[i] for i in chosen]
-        vectors = (method.release(documents, epsilon) for _ in range(trials if method.random else 1))
-        results = [self.classifiers.score(method.space, each, labels) for each in vectors]
-        return Cell.of(results, random=method.random)
+    def _guessed(self, method: Method, epsilon: float) -> dict[str, list[Guesses]]:
+        """By classifier, the label of each test document in each trial."""
+        made = method.release(self.documents, epsilon, self._trials)
+        return {name: [heads[method.space].predict(each) for each in made] for name, heads in self._heads.items()}
 
-    def against_epsilon(self, trials: int) -> Table:
-        table = Table(self.title, EPSILONS)
-        for method in self.methods:
-            epsilons = EPSILONS if method.private else EPSILONS[:1]
-            cells = [self.cell(method, epsilon, trials) for epsilon in epsilons]
-            table.rows[method.name] = Row(method.protects, cells if method.private else cells * len(EPSILONS))
+    def against_epsilon(self, name: str, least: int) -> Table:
+        """The classifier `name` on documents of at least `least` sentences."""
+        kept = self.lengths >= least
+        table = Table(f"{self.title}, {name}, {kept.sum()} documents of k >= {least}", EPSILONS)
+        for method in self._methods:
+            own = self.guesses[method.name]
+            table.rows[method.name] = Row(
+                method.protects, [_cell(self.labels, own[eps][name], kept) for eps in EPSILONS]
+            )
+        table.rows["random guess"] = Row("everything", [self._chance] * len(table.columns))
         return table
 
-    def against_length(self, trials: int) -> Table:
-        chosen = {k: [i for i, document in enumerate(self.documents) if len(document) >= k] for k in LENGTHS}
-        counts = ", ".join(str(len(members)) for members in chosen.values())
-        table = Table(f"{self.title}, eps {LENGTHS_EPSILON}, {counts} documents", LENGTHS, what="k")
-        for method in self.methods:
-            cells = [self.cell(method, LENGTHS_EPSILON, trials, members, k) for k, members in chosen.items()]
-            table.rows[method.name] = Row(method.protects, cells)
+    def against_length(self, name: str) -> Table:
+        bins = [(self.lengths >= first) & (self.lengths < after) for first, after in pairwise(BINS)]
+        counts = ", ".join(str(kept.sum()) for kept in bins)
+        table = Table(f"{self.title}, {name}, eps {BINS_EPSILON}; {counts} documents", BINS[:-1], what="k from")
+        for method in self._methods:
+            own = self.guesses[method.name][BINS_EPSILON][name]
+            table.rows[method.name] = Row(method.protects, [_cell(self.labels, own, kept) for kept in bins])
+        table.rows["random guess"] = Row("everything", [self._chance] * len(table.columns))
         return table
 
-    def words(self, mechanism: WordMechanism, count: int, trials: int) -> tuple[Table, Row]:
-        """Word-level metric DP on the first `count` documents: against epsilon, and the row against k.
+    def words(self, mechanism: WordMechanism, count: int, trials: int) -> Table:
+        """Word-level metric DP on the first `count` documents, by the network."""
+        table = Table(f"{self.title}, network, first {count} documents", WORD_EPSILONS)
+        source, labels, head = np.random.default_rng(1), self.labels[:count], self._heads["network"]["encoder"]
+        runs = [[mechanism.release(self.texts[:count], eps, source) for _ in range(trials)] for eps in WORD_EPSILONS]
 
-        Sentences are encoded one by one, so one pass over the longest documents serves every k.
-        """
-        table = Table(f"{self.title}, first {count} documents", WORD_EPSILONS)
-        source = np.random.default_rng(1)
-        cells, kept = [], []
-        for epsilon in WORD_EPSILONS:
-            runs = [mechanism.release(self.texts[:count], epsilon, source) for _ in range(trials)]
-            cells.append(Cell.of([self._score_means(documents, self.labels[:count]) for documents, _ in runs]))
-            kept.append(Cell.of([share for _, share in runs], random=False))
-        clean = Cell.of([self._score_means(self.documents[:count], self.labels[:count])], random=False)
-        table.rows[WORDS] = Row(BY_WORD, cells)
-        table.rows["share of words unchanged"] = Row("", kept)
-        table.rows[NON_PRIVATE] = Row("nothing", [clean] * len(cells))
-        longest = [i for i, text in enumerate(self.texts) if len(text.sentences) >= max(LENGTHS)][:count]
-        texts, labels = [self.texts[i] for i in longest], [self.labels[i] for i in longest]
-        runs = [mechanism.release(texts, LENGTHS_EPSILON, source)[0] for _ in range(trials)]
-        by_k = [[self._score_means([each[:k] for each in documents], labels) for documents in runs] for k in LENGTHS]
-        return table, Row(f"{BY_WORD}; {len(longest)} documents", [Cell.of(results) for results in by_k])
+        def cell(runs: Sequence[Documents]) -> Cell:
+            return _cell(labels, [head.predict(means(documents)) for documents in runs])
 
-    def _score_means(self, documents: Documents, labels: Sequence[str]) -> float:
-        return self.classifiers.score("encoder", means(documents), labels)
+        table.rows[WORDS] = Row("one word, by distance (weaker)", [cell([made for made, _ in run]) for run in runs])
+        table.rows["share of words unchanged"] = Row("", [Cell.of([kept for _, kept in run]) for run in runs])
+        table.rows["eps per unit of distance"] = Row("", [Cell(eps / mechanism.unit) for eps in WORD_EPSILONS])
+        table.rows[NON_PRIVATE] = Row("nothing", [cell([self.documents[:count]])] * len(runs))
+        return table
+
+    def conditions(self, epsilon: float, candidates: int, depth: int) -> float:
+        """The share of test documents of at least 8 sentences of which so many of 5,000 candidates of the paper's
+        settings, or the same share of fewer, have at least this depth."""
+        first = self.pack.info.mechanism_parameters[0]
+        rows = (replace(first, projections=TABLE_1_PROJECTIONS),)
+        mechanism = DeepCandidate(replace(self.pack, info=replace(self.pack.info, mechanism_parameters=rows)))
+        needed = candidates * first.depth_candidates / TABLE_1_CANDIDATES
+        long = [torch.from_numpy(each) for each in self.documents if len(each) >= 8]
+        scores = [mechanism.scores([each], [round(epsilon * NANO)])[0] for each in long]
+        deep = [((len(each) + own) // 2 >= depth).sum() for each, own in zip(long, scores, strict=True)]
+        return float(np.mean(np.array(deep) >= needed))
 
 
-def gap_closed(table: Table) -> None:
-    """Print how much of the gap between `deep_candidate` and the non-private mean `sentence_codes` closes."""
-    clean = table.rows[NON_PRIVATE].cells[0].mean
-    for pack in (OWN, GENERAL):
-        ours, theirs = (table.rows[f"{name}, {pack}"].cells for name in ("sentence_codes", "deep_candidate"))
-        shares = [(a.mean - b.mean) / (clean - b.mean) for a, b in zip(ours, theirs, strict=True)]
-        closed = ", ".join(f"{share:.0%} at eps {epsilon}" for share, epsilon in zip(shares, EPSILONS, strict=True))
-        print(f"{table.title}, {pack}: sentence_codes closes {closed} of the gap from deep_candidate to non-private")
+def _cell(labels: Guesses, guesses: Sequence[Guesses], kept: npt.NDArray[np.bool_] | slice = slice(None)) -> Cell:
+    scores = [f1_score(labels[kept], each[kept], average="macro") for each in guesses]
+    return Cell.of(scores, random=len(scores) > 1)
+
+
+def table_1(corpora: Sequence[Corpus]) -> None:
+    """Print Eq. 4 at the conditions of Table 1, and how often they hold."""
+    print()
+    head("eps", "candidates of 5,000", "of depth", "P(such a release)", *(f"{each.title} has them" for each in corpora))
+    for epsilon, candidates, depth in TABLE_1:
+        weight = candidates * math.exp(epsilon * depth / 2)
+        share = weight / (weight + TABLE_1_CANDIDATES - candidates)
+        held = (f"{corpus.conditions(epsilon, candidates, depth):.3f}" for corpus in corpora)
+        row(epsilon, candidates, depth, f"{share:.3f}", *held)
 
 
 def main() -> None:
@@ -199,40 +187,33 @@ def main() -> None:
         __doc__,
         needs_data=True,
         cache=CACHE,
-        packs=(Path, "folder of the corpora's own packs; default: the cache"),
-        encoder=("floating", ", ".join(ENCODERS)),
-        share=(1.0, "of the documents that are read by default"),
+        encoder=("int8", ", ".join(ENCODERS)),
+        documents=(8_000, "of each test split, at most"),
+        train=(5_000, "documents of each training split, at most"),
         trials=5,
-        word_documents=(200, "0 leaves word-level metric DP out"),
+        word_documents=(150, "of each test split, for word-level metric DP"),
         word_trials=2,
-        figures=(Path, "folder for the SVGs"),
+        figures=(Path, "folder for the SVG"),
     )
     encoder = ENCODERS[chosen.encoder]()
-    general = DomainPack.load(pack_paths(None)["general"], encoder_fingerprint=encoder.packs_of)
-    packs, labelled = (
-        {title: own_pack(title, encoder, chosen, labels) for title in SOURCES} for labels in (False, True)
-    )
-    corpora = [Corpus(title, packs, labelled[title], general, encoder, chosen) for title in SOURCES]
-    by_epsilon = {corpus.title: corpus.against_epsilon(chosen.trials) for corpus in corpora}
-    for table in by_epsilon.values():
-        table.show()
-        gap_closed(table)
-    by_length = {corpus.title: corpus.against_length(chosen.trials) for corpus in corpora}
-    if chosen.word_documents:
-        words = WordMechanism(Encoder())
-        for corpus in corpora:
-            table, by_length[corpus.title].rows[WORDS] = corpus.words(words, chosen.word_documents, chosen.word_trials)
-            row = table.rows[WORDS]
-            by_epsilon[corpus.title].rows[WORDS] = Row(row.about, row.cells[: len(EPSILONS)])
-            table.show()
-    for table in by_length.values():
-        table.show()
+    packs = {name: DomainPack.load(path, encoder_fingerprint=encoder.packs_of) for name, path in pack_paths().items()}
+    corpora = [Corpus(title, packs, encoder, chosen) for title in SOURCES]
+    words, panes = WordMechanism(encoder), {}
+    for corpus in corpora:
+        for name in ("linear", "network"):
+            for least in (2, 8):
+                corpus.against_epsilon(name, least).show()
+            corpus.against_length(name).show()
+        counts = ", ".join(str(each.projections) for each in corpus.pack.info.mechanism_parameters)
+        print(f"\n{PAPER}: {corpus.pack.info.candidates} candidates; projections by epsilon {counts}")
+        by_word = corpus.words(words, chosen.word_documents, chosen.word_trials)
+        by_word.show()
+        panes[f"{corpus.title}: epsilon"] = corpus.against_epsilon("network", 2)
+        panes[f"{corpus.title}: epsilon"].rows[WORDS] = Row("", by_word.rows[WORDS].cells[: len(EPSILONS)])
+        panes[f"{corpus.title}: k from, epsilon {BINS_EPSILON}"] = corpus.against_length("network")
+    table_1(corpora)
     if chosen.figures:
-        for tables, name, xlabel in (
-            (by_epsilon, "against-epsilon.svg", "epsilon (each document's own k)"),
-            (by_length, "against-k.svg", f"sentences k (epsilon {LENGTHS_EPSILON})"),
-        ):
-            draw(tables, chosen.figures / name, STYLES, xlabel=xlabel, ylabel="macro-F1")
+        draw(panes, chosen.figures / "figure-4.svg", STYLES, xlabel="", ylabel="macro-F1")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Macro-F1 of releases of short documents, and of packs that are chosen for each document (`auto`).
+"""Macro-F1 of releases of single sentences, and of packs that are chosen for each document (`auto`).
 
-    python -m benchmarks.sentdp.few_sentences --data DATA [--trials 3]
+    python -m benchmarks.sentdp.few_sentences --data DATA [--trials 2] [--documents 1200]
 
-Test documents of 20 Newsgroups (7 topics) and IMDB (sentiment), cut to their first k sentences or to 24, questions of
+The first sentence and the first 24 of test documents of 20 Newsgroups (7 topics) and IMDB (sentiment), questions of
 TREC (6 types) and sentences of customer reviews (sentiment). No text of them was used for a pack. The score is the mean
 over 5 folds of a logistic regression that is trained and tested on released vectors. Rows: the mechanisms that protect
 one sentence, with the `general` pack; `sentence_codes` with each other installed pack, and with `auto`, beside the
@@ -22,8 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.kit import CACHE, Cell, Row, Table, arguments
-from benchmarks.sentdp.methods import Documents, FloatArray, means, released
-from benchmarks.sentdp.retrieval import VECTOR, methods
+from benchmarks.sentdp.methods import Documents, FloatArray, means
+from benchmarks.sentdp.retrieval import VECTOR, methods, releasing
 from core.amounts import NANO
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
@@ -32,19 +32,19 @@ from core.mechanisms.sentences.routing import RoutedCodes, Router
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 from core.mechanisms.vectors.projection import VectorPack
 from core.text.segment import windows
-from gpu_workers.models.encoder import Encoder
+from gpu_workers.models.integer.encoder import IntegerEncoder
 from gpu_workers.packs import VECTOR_PACK, pack_paths, routes_path
 from training import public_text
 from training.public_text import Document
 
-EPSILONS = (1, 3, 6, 10, 25)
-LENGTHS = (1, 2, 3, 4, 6)
-DOCUMENTS, SENTENCES_MAX, WINDOW_WORDS, FOLDS = 1_200, 24, 12, 5
+EPSILONS = (1, 3, 6, 10)
+LENGTHS = (1, 24)
+WINDOW_WORDS, FOLDS = 12, 5
 SOURCES = {
-    "20 Newsgroups": partial(public_text.newsgroups, split="test", limit=2_500, least=1),
-    "IMDB": partial(public_text.imdb, split="test", limit=2_000, least=1),
-    "TREC": partial(public_text.labelled_sentences, path="senteval/trec6_test.jsonl.gz", limit=500),
-    "customer reviews": partial(public_text.labelled_sentences, path="senteval/cr_all.jsonl.gz", limit=2_000),
+    "20news-test": partial(public_text.newsgroups, split="test", least=2, most=40),
+    "imdb-test": partial(public_text.imdb, split="test", least=2, most=40),
+    "trec": partial(public_text.labelled_sentences, path="senteval/trec6_test.jsonl.gz"),
+    "customer-reviews": partial(public_text.labelled_sentences, path="senteval/cr_all.jsonl.gz"),
 }
 Release = Callable[[Documents, float], tuple[FloatArray, str]]
 
@@ -60,7 +60,7 @@ def rows_of(packs: dict[str, DomainPack], routes: Routes, vectors: VectorPack) -
     kept = {name for name, each in SENTENCE_MECHANISMS.items() if each.protects == "sentence"} | {VECTOR}
     releases = {each.name: each.release for each in methods(packs["general"], vectors) if each.name in kept}
     codes = {name: SentenceCodes(pack) for name, pack in packs.items()}
-    releases |= {f"sentence_codes, {name}": partial(released, own) for name, own in codes.items() if name != "general"}
+    releases |= {f"sentence_codes, {name}": releasing(own) for name, own in codes.items() if name != "general"}
     routed = RoutedCodes(Router(routes), codes)
 
     def chosen(documents: Documents, epsilon: float) -> tuple[FloatArray, str]:
@@ -74,30 +74,28 @@ def rows_of(packs: dict[str, DomainPack], routes: Routes, vectors: VectorPack) -
 
 def main() -> None:
     further = (Path, "folder of further packs, as PRIVACY_GATEWAY_PACKS_DIR")
-    options = arguments(__doc__, needs_data=True, cache=CACHE, packs=further, trials=3)
-    encoder, routes, paths = Encoder(), Routes.load(routes_path(options.packs)), pack_paths(options.packs)
+    options = arguments(__doc__, needs_data=True, cache=CACHE, packs=further, trials=2, documents=1_200)
+    encoder, routes, paths = IntegerEncoder(), Routes.load(routes_path(options.packs)), pack_paths(options.packs)
     load = partial(DomainPack.load, encoder_fingerprint=encoder.packs_of)
     packs = {name: load(paths[name]) for name in routes.info.packs}
     rows = rows_of(packs, routes, VectorPack.load(VECTOR_PACK, encoder_fingerprint=encoder.packs_of))
     for title, read in SOURCES.items():
-        texts = read(options.data)
-        corpus = public_text.embed(texts, encoder, options.cache, f"few-{title.replace(' ', '-')}")
-        documents = corpus.documents()
-        for k in (*LENGTHS, SENTENCES_MAX) if max(corpus.lengths) > 1 else LENGTHS[:1]:
-            long = [i for i, document in enumerate(documents) if len(document) >= k or k == SENTENCES_MAX][:DOCUMENTS]
-            cut, labels = [documents[i][:k] for i in long], [corpus.labels[i] for i in long]
-            table = Table(f"{title}, k {k}, {len(long)} documents", EPSILONS, about="documents' packs")
+        texts = read(options.data, limit=options.documents)
+        corpus = public_text.embed(texts, encoder, options.cache, title)
+        labels, is_long = corpus.labels, corpus.lengths.mean() > 2
+        for k in LENGTHS if is_long else LENGTHS[:1]:
+            cut = [document[:k] for document in corpus.documents()]
+            table = Table(f"{title}, first {k}, {len(cut)} documents", EPSILONS, about="documents' packs")
             for name, release in rows.items():
                 if name == VECTOR and k > 1:
                     continue
                 runs = [[release(cut, epsilon) for _ in range(options.trials)] for epsilon in EPSILONS]
                 cells = [Cell.of([score(vectors, labels) for vectors, _ in run]) for run in runs]
                 table.rows[name] = Row(runs[-1][-1][1], cells)
-            if k == SENTENCES_MAX:
-                words = [windows(" ".join(texts[i].sentences[:k]), WINDOW_WORDS) for i in long]
-                units = public_text.embed([Document(each) for each in words], encoder, options.cache, "few-windows")
-                runs = [[rows["sentence_codes"](units.documents(), epsilon)[0]] for epsilon in EPSILONS]
-                cells = [Cell.of([score(vectors, labels) for vectors in run]) for run in runs]
+            if k > 1:
+                words = [Document(windows(" ".join(each.sentences[:k]), WINDOW_WORDS)) for each in texts]
+                units = public_text.embed(words, encoder, options.cache, f"{title}-windows").documents()
+                cells = [Cell.of([score(rows["sentence_codes"](units, epsilon)[0], labels)]) for epsilon in EPSILONS]
                 table.rows[f"sentence_codes, windows of {WINDOW_WORDS} words"] = Row("one word", cells)
             clean = Cell.of([score(means(cut), labels)], random=False)
             table.rows["non-private"] = Row("", [clean] * len(EPSILONS))

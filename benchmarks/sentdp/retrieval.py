@@ -1,16 +1,14 @@
-"""Retrieval with private embeddings: nDCG@10 and recall@10 against epsilon, on four tasks with known relevance.
+"""Retrieval with private embeddings: nDCG@10 against epsilon, on four tasks with known relevance.
 
-    python -m benchmarks.sentdp.retrieval --data DATA [--trials 1]
+    python -m benchmarks.sentdp.retrieval --data DATA [--documents 8000]
 
 *duplicates*: a Quora question -> the question that a person marked as its duplicate (k = 1). *answers*: a question of
 QNLI -> the sentence of Wikipedia that has its answer (k = 1). *halves*: the first 8 sentences of a message of 20
 Newsgroups -> the next 8 of the same message. *topic*: the first 8 sentences -> other messages of the same of 20 groups.
 
-Either the queries are released and the collection is public, or the queries are public and every document of the
+The queries are released and the collection is public; in the last row the queries are public and every document of the
 collection is released. The score is the cosine after the mean of all queries is subtracted from the queries, and that
-of the collection from its documents. Ties are broken at random. Recall@10 is the share of min(10, relevant documents)
-that is among the first ten. A cell has the mean over trials and queries. The standard errors are
-over queries.
+of the collection from its documents. Ties are broken at random. A cell has the mean over queries.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,11 +22,12 @@ from benchmarks.kit import CACHE, arguments, head, row
 from benchmarks.sentdp.methods import Documents, FloatArray, means, recoded, released
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
+from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors.projection import VectorPack
 from core.mechanisms.vectors.pure import vector_mechanism
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.segment import sentences
-from gpu_workers.models.encoder import Encoder
+from gpu_workers.models.integer.encoder import IntegerEncoder
 from gpu_workers.packs import VECTOR_PACK, pack_paths
 from training import public_text
 from training.public_text import Document
@@ -54,11 +53,6 @@ def ndcg(hits: BoolArray, relevant: npt.NDArray[np.int64]) -> npt.NDArray[np.flo
     discount = 1 / np.log2(np.arange(hits.shape[1]) + 2)
     ideal = np.cumsum(discount)[np.minimum(relevant, hits.shape[1]) - 1]
     return np.asarray(hits @ discount / ideal)
-
-
-def recall(hits: BoolArray, relevant: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Relevant documents found, over the most that `depth` ranks can hold. Shapes as of `ndcg`."""
-    return np.asarray(hits.sum(axis=1) / np.minimum(relevant, hits.shape[1]))
 
 
 def hits_of(queries: FloatArray, collection: FloatArray, relevant: BoolArray, source: np.random.Generator) -> BoolArray:
@@ -88,10 +82,9 @@ class Task:
         return all(len(document) == 1 for document in (*self.queries, *self.collection))
 
     def chance(self) -> str:
-        """The expectation of both figures for a random order."""
-        share, relevant = self.relevant.mean(axis=1), self.relevant.sum(axis=1)
-        certain = np.ones((len(share), DEPTH), dtype=np.bool_)
-        return f"{(share * ndcg(certain, relevant)).mean():.3f} / {(share * recall(certain, relevant)).mean():.3f}"
+        """The expectation for a random order."""
+        certain = np.ones((len(self.relevant), DEPTH), dtype=np.bool_)
+        return f"{(self.relevant.mean(axis=1) * ndcg(certain, self.relevant.sum(axis=1))).mean():.3f}"
 
 
 def question_task(title: str, name: str, positive: str, data: Path, embed: Embed) -> Task:
@@ -116,16 +109,17 @@ def question_task(title: str, name: str, positive: str, data: Path, embed: Embed
     )
 
 
-def message_tasks(data: Path, embed: Embed) -> Iterator[Task]:
-    """Messages of the test split of 20 Newsgroups with at least 16 sentences."""
-    documents = public_text.newsgroups(data, "test", 5_000, 1, groups=True)
+def message_tasks(data: Path, count: int, embed: Embed) -> Iterator[Task]:
+    """Messages of at least 16 sentences among the first `count` of the test split of 20 Newsgroups."""
+    documents = public_text.newsgroups(data, "test", count, 2, 40, groups=True)
     vectors = embed(documents, "20news-test")
     kept = [i for i, rows in enumerate(vectors) if len(rows) >= 2 * HALF]
     groups = np.array([documents[i].label for i in kept])
-    queries = [vectors[i][:HALF] for i in kept[:QUERIES]]
+    asked = min(QUERIES, len(kept) // 3)
+    queries = [vectors[i][:HALF] for i in kept[:asked]]
     rest = [vectors[i][HALF : 2 * HALF] for i in kept]
-    yield Task("halves", queries, rest, np.eye(QUERIES, len(kept), dtype=np.bool_))
-    yield Task("topic", queries, rest[QUERIES:], groups[:QUERIES, None] == groups[None, QUERIES:])
+    yield Task("halves", queries, rest, np.eye(asked, len(kept), dtype=np.bool_))
+    yield Task("topic", queries, rest[asked:], groups[:asked, None] == groups[None, asked:])
 
 
 @dataclass(frozen=True)
@@ -137,12 +131,16 @@ class Method:
     public: Callable[[Documents], FloatArray] = means
 
 
+def releasing(mechanism: SentenceMechanism) -> Callable[[Documents, float], FloatArray]:
+    return lambda documents, epsilon: released(mechanism, documents, epsilon)[0]
+
+
 def methods(pack: DomainPack, vectors: VectorPack) -> Iterator[Method]:
     """The sentence mechanisms, and the trained codebook of single vectors."""
     for name in SENTENCE_MECHANISMS:
         own = sentence_mechanism(name, pack)
         space = means if own.space == "encoder" else recoded(pack)
-        yield Method(name, lambda documents, epsilon, own=own: released(own, documents, epsilon), space)
+        yield Method(name, releasing(own), space)
 
     def codebook(documents: Documents, epsilon: float) -> FloatArray:
         spec = vector_spec(mechanism="codebook", dimension=documents[0].shape[1], epsilon=epsilon, projection="pca")
@@ -153,44 +151,41 @@ def methods(pack: DomainPack, vectors: VectorPack) -> Iterator[Method]:
 
 @dataclass
 class Scores:
-    """Scores releases on a task, and keeps the largest standard error of each figure."""
+    """Scores releases on a task, and keeps the largest standard error."""
 
     task: Task
     source: np.random.Generator
-    errors: tuple[float, float] = (0.0, 0.0)
+    error: float = 0.0
 
-    def cell(self, pairs: list[tuple[FloatArray, FloatArray]]) -> str:
-        """Both figures over trials: pairs of query vectors and vectors of the collection, in one space."""
-        relevant = self.task.relevant.sum(axis=1)
-        hits = [hits_of(asked, found, self.task.relevant, self.source) for asked, found in pairs]
-        each = [np.mean([figure(ranks, relevant) for ranks in hits], axis=0) for figure in (ndcg, recall)]
-        gain, share = (max(old, new.std() / np.sqrt(len(new))) for old, new in zip(self.errors, each, strict=True))
-        self.errors = gain, share
-        return f"{each[0].mean():.3f} / {each[1].mean():.3f}"
+    def cell(self, asked: FloatArray, found: FloatArray) -> str:
+        """nDCG@10 of query vectors and vectors of the collection, in one space."""
+        hits = hits_of(asked, found, self.task.relevant, self.source)
+        each = ndcg(hits, self.task.relevant.sum(axis=1))
+        self.error = max(self.error, float(each.std() / np.sqrt(len(each))))
+        return f"{each.mean():.3f}"
 
 
-def show(task: Task, rows: list[Method], trials: int, source: np.random.Generator) -> None:
+def show(task: Task, rows: list[Method], source: np.random.Generator) -> None:
     print(f"\n{len(task.queries)} queries, {len(task.collection)} documents\n")
-    head(f"{task.title}: nDCG@10 / recall@10", "private", *(f"eps {epsilon}" for epsilon in EPSILONS))
+    head(f"{task.title}: nDCG@10", "private", *(f"eps {epsilon}" for epsilon in EPSILONS))
     scores = Scores(task, source)
     for each in rows:
-        if each.name == VECTOR and not task.is_single:
-            continue
-        asked, found = each.public(task.queries), each.public(task.collection)
-        queries = [[(each.release(task.queries, eps), found) for _ in range(trials)] for eps in EPSILONS]
-        row(each.name, "queries", *map(scores.cell, queries))
-        documents = [[(asked, each.release(task.collection, eps)) for _ in range(trials)] for eps in EPSILONS]
-        row(each.name, "documents", *map(scores.cell, documents))
-    clean = scores.cell([(means(task.queries), means(task.collection))])
+        if each.name != VECTOR or task.is_single:
+            found = each.public(task.collection)
+            row(each.name, "queries", *(scores.cell(each.release(task.queries, eps), found) for eps in EPSILONS))
+    asked = rows[0].public(task.queries)
+    cells = (scores.cell(asked, rows[0].release(task.collection, eps)) for eps in EPSILONS)
+    row(rows[0].name, "documents", *cells)
+    clean = scores.cell(means(task.queries), means(task.collection))
     row("non-private", "nothing", *[clean] * len(EPSILONS))
     row("random order", "everything", *[task.chance()] * len(EPSILONS))
-    print("\nLargest standard errors: {:.3f} / {:.3f}".format(*scores.errors), flush=True)
+    print(f"\nLargest standard error: {scores.error:.3f}", flush=True)
 
 
 def main() -> None:
     pack, vectors = (pack_paths(None)["general"], "the domain pack"), (VECTOR_PACK, "the vector pack")
-    chosen = arguments(__doc__, needs_data=True, cache=CACHE, pack=pack, vector_pack=vectors, trials=1)
-    encoder = Encoder()
+    chosen = arguments(__doc__, needs_data=True, cache=CACHE, pack=pack, vector_pack=vectors, documents=8_000)
+    encoder = IntegerEncoder()
     own = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.packs_of)
     rows = list(methods(own, VectorPack.load(chosen.vector_pack, encoder_fingerprint=encoder.packs_of)))
 
@@ -198,10 +193,10 @@ def main() -> None:
         return public_text.embed(documents, encoder, chosen.cache, name).documents()
 
     source = np.random.default_rng(0)
-    show(question_task("duplicates", "qqp", "1", chosen.data, embed), rows, chosen.trials, source)
-    show(question_task("answers", "qnli", "entailment", chosen.data, embed), rows, chosen.trials, source)
-    for task in message_tasks(chosen.data, embed):
-        show(task, rows, chosen.trials, source)
+    show(question_task("duplicates", "qqp", "1", chosen.data, embed), rows, source)
+    show(question_task("answers", "qnli", "entailment", chosen.data, embed), rows, source)
+    for task in message_tasks(chosen.data, chosen.documents, embed):
+        show(task, rows, source)
 
 
 if __name__ == "__main__":
