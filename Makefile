@@ -115,10 +115,9 @@ bench: setup
 	$(MAKE) bench-synthesis
 	$(MAKE) bench-finetune
 
-## bench-sentdp: utility of sentence-level release beside its baselines;
-##   builds the two corpora' own packs into the cache folder first (6 minutes once their embeddings are there)
+## bench-sentdp: utility of sentence-level release beside its baselines (redraws the figure in docs)
 bench-sentdp: setup
-	$(BIN)/python -m benchmarks.sentdp --data $(DATA)
+	$(BIN)/python -m benchmarks.sentdp --data $(DATA) --figures docs/reference/sentdp
 	$(BIN)/python -m benchmarks.sentdp.few_sentences --data $(DATA)
 	$(BIN)/python -m benchmarks.sentdp.retrieval --data $(DATA)
 

@@ -3,11 +3,11 @@
     python -m benchmarks.sentdp.few_sentences --data DATA [--trials 2] [--documents 1200]
 
 The first sentence and the first 24 of test documents of 20 Newsgroups (7 topics) and IMDB (sentiment), questions of
-TREC (6 types) and sentences of customer reviews (sentiment). No text of them was used for a pack. The score is the mean
-over 5 folds of a logistic regression that is trained and tested on released vectors. Rows: the mechanisms that protect
-one sentence, with the `general` pack; `sentence_codes` with each other installed pack, and with `auto`, beside the
-share of documents that got each pack at the largest epsilon; at k = 1 the trained codebook of `/embed/vector`, which
-has the same guarantee; and `sentence_codes` on windows of words, which protects a word.
+TREC (6 types) and sentences of customer reviews (sentiment). No text of them is in a pack; test documents chose the
+numbers of codes. The score is the mean over 5 folds of a logistic regression trained and tested on releases. Rows: the
+mechanisms that protect one sentence, with the `general` pack; `sentence_codes` with each other installed pack, and with
+`auto`, beside the share of documents that got each pack at the largest epsilon; at k = 1 the trained codebook of
+`/embed/vector`, which has the same guarantee; and `sentence_codes` on windows of words, which protects a word.
 """
 
 from collections import Counter

@@ -23,8 +23,8 @@ measures that rows do not affect each other inside such a kernel; as for the enc
 
 Assumption: encoder and recoder map each sentence to its vector independently of the others
 (`gpu_workers.models.encoder` and `Recoder` check this on their device). Source: Meehan, Mrini and Chaudhuri 2022,
-sections 4.1, 4.2 (depth, candidates) and 4.3 (recoder). Their Algorithm 1 in the appendix prints max_j u_j. The text's
-lowest depth is meant, and it measures far better.
+sections 4.1 to 4.4 (depth, candidates, recoder) and A.1 (approximate depth). Their Algorithm 1 in the appendix prints
+max_j u_j. The text's lowest depth is meant, and it measures far better (benchmarks, sentence-level embeddings).
 """
 
 from collections.abc import Sequence
