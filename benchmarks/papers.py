@@ -29,6 +29,10 @@ PARTS: dict[str, str] = {
     "pearl-digits": "synthesis.digits",
     "pearl-epsilons": "synthesis --data {data} --runs 1 --epsilons 0.2 0.5 2 4 10 --only pearl marginals aim",
     "pearl-power": "synthesis.power",
+    "infill-smollm2": "obfuscation --data {data} --corpus IMDB --masks entity --smollm2 --fine-tuning-steps 12",
+    "infill-wikitext": "obfuscation --data {data} --corpus WikiText-2",
+    "infill-conll": "obfuscation --data {data} --corpus CoNLL-2003 --masks allow_list vocabulary entity",
+    "infill-imdb": "obfuscation --data {data} --corpus IMDB",
     "ewtune-noise": "finetune --data {data} --parts multipliers",
 }
 _AT_ONCE = 2

@@ -108,7 +108,7 @@ class CausalInfill:
         self._model = model
         self._device = device
         self._tokens_max = _TOKENS_MAX_GPU if device.type == "cuda" else _TOKENS_MAX
-        head, tail = _frame(tokenizer)
+        head, tail = prompt_frame(tokenizer)
         pieces = tokenizer.backend_tokenizer
         self._head, self._tail = (pieces.encode(part, add_special_tokens=False).ids for part in (head, tail))
         self._tokenizer = plain(pieces)
@@ -233,7 +233,7 @@ def _is_fill(word: str) -> bool:
     return is_word(word) and f"[{word}]" != _MASK
 
 
-def _frame(tokenizer: Any) -> tuple[str, str]:
+def prompt_frame(tokenizer: Any) -> tuple[str, str]:
     """Return the part before the text and the part between the text and the answer, special tokens included.
 
     Raises: ValueError for a chat template that does not contain the text exactly once.
