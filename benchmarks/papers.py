@@ -20,7 +20,7 @@ from benchmarks.kit import ROOT, arguments, head, row
 # The arguments of each part, the longest first: a part is named after its paper.
 PARTS: dict[str, str] = {
     "privemb-words": "privemb --data {data} --parts words",
-    "privemb-figures": "privemb --data {data} --parts figures",
+    "privemb-figures": "privemb --data {data} --parts figures --figures {results}",
     "privemb-sentences": "privemb --data {data} --parts sentences --trials 1",
     "sentdp-figure-4": "sentdp --data {data} --documents 4000 --train 2500 --figures {results}",
     "sentdp-single": "sentdp.few_sentences --data {data} --documents 500",

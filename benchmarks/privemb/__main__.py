@@ -34,12 +34,12 @@ def main() -> None:
         pack=(VECTOR_PACK, "the vector pack"),
         draws=(3, "draws of noise and projection of the words"),
         trials=(3, "trials of the sentences"),
-        figures=(Path, "folder for the SVG of the sentences"),
+        figures=(Path, "folder for the SVGs"),
     )
     if "words" in chosen.parts:
         words.classification(chosen.data, chosen.draws)
     if "figures" in chosen.parts:
-        words.figures(chosen.data)
+        words.figures(chosen.data, chosen.figures)
     if "sentences" in chosen.parts:
         sentences.measure(chosen.data, chosen.cache, chosen.pack, chosen.trials, chosen.figures)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kit import Cell, Row, Table, head, row
+from benchmarks.kit import Cell, Row, Table, draw, head, row
 from benchmarks.privemb.tasks import Rows, Task, tasks
 from core.mechanisms.vectors.metric import MetricMechanism
 from core.mechanisms.vectors.projection import Projection, spec_projection
@@ -30,6 +30,14 @@ _RUNS = 10
 _FOLDS = 10
 _AT_ONCE = 500
 _PAPER = {"M1": (0.5561, 0.6397), "M2": (0.5811, 0.7102)}  # MR, CR: in our copy of the paper the others are missing
+
+_STYLES = {
+    "M1": "#5d6d7e o-",
+    "M2, beta 0.5": "#d08c1d o-",
+    "M2, beta 0.7": "#8e6bbf o-",
+    "M2, beta 0.9": "#c0392b o-",
+    "without noise": "black --",
+}
 
 Release = Callable[[Vectors], Vectors]
 
@@ -104,11 +112,14 @@ def classification(data: Path, draws: int) -> None:
     _table_1(words, tasks(data), draws, norms, found)
 
 
-def figures(data: Path) -> None:
-    """Print the tables of Figures 1 to 3."""
+def figures(data: Path, folder: Path | None) -> None:
+    """Print the tables of Figures 1 to 3, and draw them into `folder`."""
     words = Vocabulary()
-    _geometry(words, tasks(data))
-    _opinion_words(words)
+    tables = _geometry(words, tasks(data)) + _opinion_words(words)
+    for table in tables:
+        table.show()
+    if folder:
+        draw({table.title: table for table in tables}, folder / "words.svg", _STYLES, xlabel="epsilon")
 
 
 def stretches(vectors: Vectors, projections: Sequence[Projection]) -> tuple[list[float], float]:
@@ -182,7 +193,7 @@ def _accuracy(task: Task, private: FloatArray) -> tuple[float, float]:
     return tuple(np.mean(scores, axis=0))
 
 
-def _geometry(words: Vocabulary, found: Sequence[Task]) -> None:
+def _geometry(words: Vocabulary, found: Sequence[Task]) -> list[Table]:
     """Figures 1 and 2: the mean error of distances and inner products of 100 x 100 pairs of words of the tasks."""
     used = np.unique(np.concatenate([words.rows(text.split()) for task in found for text in task.texts if text]))
 
@@ -195,10 +206,10 @@ def _geometry(words: Vocabulary, found: Sequence[Task]) -> None:
         )
         return float(distances), float(products)
 
-    _figures(words, ("Fig. 1: error of distances", "Fig. 2: error of inner products"), _EPSILONS, errors)
+    return _figures(words, ("Fig. 1: error of distances", "Fig. 2: error of inner products"), _EPSILONS, errors)
 
 
-def _opinion_words(words: Vocabulary) -> None:
+def _opinion_words(words: Vocabulary) -> list[Table]:
     """Figure 3: accuracy and AUC of a linear SVM on opinion words, a fifth of them to test."""
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import train_test_split
@@ -213,7 +224,7 @@ def _opinion_words(words: Vocabulary) -> None:
         model = make_pipeline(StandardScaler(), LinearSVC(C=0.01, dual=False)).fit(train, known)
         return float(model.score(test, truth)), float(roc_auc_score(truth, model.decision_function(test)))
 
-    _figures(words, ("Fig. 3: accuracy", "Fig. 3: AUC"), (*_EPSILONS, 10), scores, without_noise=True)
+    return _figures(words, ("Fig. 3: accuracy", "Fig. 3: AUC"), (*_EPSILONS, 10), scores, without_noise=True)
 
 
 def _figures(
@@ -223,8 +234,8 @@ def _figures(
     experiment: Callable[[Release, int], Sequence[float]],
     *,
     without_noise: bool = False,
-) -> None:
-    """Print a table for each value of an experiment, by mechanism and epsilon, over the runs."""
+) -> list[Table]:
+    """A table for each value of an experiment, by mechanism and epsilon, over the runs."""
     tables = [Table(title, epsilons, what="epsilon") for title in titles]
 
     def put(name: str, about: str, releases: Sequence[Sequence[Release]]) -> None:
@@ -239,8 +250,7 @@ def _figures(
         )
     if without_noise:
         put("without noise", "nothing", [[np.asarray] * _RUNS] * len(epsilons))
-    for table in tables:
-        table.show()
+    return tables
 
 
 def _squares(left: FloatArray, right: FloatArray) -> FloatArray:
