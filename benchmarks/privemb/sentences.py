@@ -26,6 +26,7 @@ _MEAN = "mean of the five tasks"
 _STYLES = {
     "M1 (laplace)": "#5d6d7e o-",
     "M2 (privemb), beta 0.9": "#c0392b o-",
+    "M2 strict, Gaussian, m = 55": "#d08c1d o-",
     "M2 strict, pca": "#8e6bbf o-",
     "privunit": "#2e8b57 o-",
     "privunit, pca": "#1f5fa8 o-",
@@ -60,6 +61,7 @@ class Method:
 METHODS = (
     Method("M1 (laplace)", "laplace", {}),
     Method("M2 (privemb), beta 0.9", "privemb", {"strict": False, "beta": 0.9}),
+    Method("M2 strict, Gaussian, m = 55", "privemb", {"projection": "gaussian", "output_dimension": 55}),
     Method("M2 strict, orthonormal, m = 64", "privemb", {}),
     Method("M2 strict, pca", "privemb", {"projection": "pca"}),
     Method("privunit", "privunit", {}),
