@@ -22,7 +22,7 @@ PARTS: dict[str, str] = {
     "privemb-words": "privemb --data {data} --parts words",
     "privemb-figures": "privemb --data {data} --parts figures --figures {results}",
     "privemb-sentences": "privemb --data {data} --parts sentences --trials 1",
-    "sentdp-figure-4": "sentdp --data {data} --documents 4000 --train 2500 --figures {results}",
+    "sentdp-figure-4": "sentdp --data {data} --documents 2000 --train 1500 --figures {results}",
     "sentdp-single": "sentdp.few_sentences --data {data} --documents 500",
     "sentdp-retrieval": "sentdp.retrieval --data {data} --documents 1200",
     "pearl-adult": "synthesis --data {data} --runs 3 --figures {results}",

@@ -191,8 +191,8 @@ def main() -> None:
         documents=(8_000, "of each test split, at most"),
         train=(5_000, "documents of each training split, at most"),
         trials=5,
-        word_documents=(150, "of each test split, for word-level metric DP"),
-        word_trials=2,
+        word_documents=(80, "of each test split, for word-level metric DP"),
+        word_trials=1,
         figures=(Path, "folder for the SVG"),
     )
     encoder = ENCODERS[chosen.encoder]()
