@@ -1,6 +1,6 @@
 """Redraw every measured item of the five papers (docs/reference/papers.md): run the benchmarks behind them.
 
-    python -m benchmarks.papers --data DATA [--parts pearl sentdp-utility] [--results FOLDER]
+    python -m benchmarks.papers --data DATA [--parts pearl sentdp-figure-4] [--results FOLDER]
 
 A part is one run of one benchmark, on one core. Two parts run at a time. The output of a finished part is kept in
 FOLDER/<part>.md with its seconds, and a part that is there is not run again: delete its file to repeat it.
