@@ -136,7 +136,7 @@ bench-synthesis: setup
 ## bench-finetune: private fine-tuning: multipliers of EW-Tune's Table I and what they cost, accuracy by calibration
 ##   and by sampling (an hour and a half; finished runs are kept in the cache folder)
 bench-finetune: setup
-	$(BIN)/python -m benchmarks.finetune --data $(DATA)
+	$(BIN)/python -m benchmarks.finetune --data $(DATA) --figure docs/reference/accounting/ewtune-epsilon.svg
 
 ## soak: kill 2 and 4 gateways, their workers and their Redis 200 times under requests and jobs: nothing is under-counted,
 ##   no job is lost or doubled (an hour)

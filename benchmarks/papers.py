@@ -33,6 +33,8 @@ PARTS: dict[str, str] = {
     "infill-wikitext": "obfuscation --data {data} --corpus WikiText-2",
     "infill-conll": "obfuscation --data {data} --corpus CoNLL-2003 --masks allow_list vocabulary entity",
     "infill-imdb": "obfuscation --data {data} --corpus IMDB",
+    "ewtune-accuracy": "finetune --data {data} --parts paper --seeds 10",
+    "ewtune-epsilons": "finetune --data {data} --parts epsilons --figure {results}/ewtune-epsilon.svg",
     "ewtune-noise": "finetune --data {data} --parts multipliers",
 }
 _AT_ONCE = 2

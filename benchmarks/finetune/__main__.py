@@ -1,10 +1,15 @@
 """Private fine-tuning: the noise of Table I of EW-Tune, and accuracy by how the noise was chosen.
 
-    python -m benchmarks.finetune --data DATA [--parts multipliers noise accuracy sampling uneven] [--tasks sst2 ...]
+    python -m benchmarks.finetune --data DATA [--parts multipliers epsilons paper noise accuracy sampling uneven]
 
 multipliers: the noise multipliers of Table I (Behnia et al. 2022), ours beside the printed ones, at epsilon 8 and delta
 1e-6 over 20 epochs at an expected batch of 2000; SST-2 with 68,800 rows, which explains what is printed. *Costs* is the
-certified epsilon at the multiplier before it.
+certified epsilon at the multiplier before it. *Classic*: epsilon of the printed RDP multiplier by the conversion of
+Mironov 2017. *Interval*: of the Edgeworth accountant. Then both samplings, as in `noise`.
+
+epsilons: Fig. 2, the noise for epsilon 5 to 8; `--figure` draws it.
+
+paper: SST-2 with all of its rows at that plan, method `head`; the features of the frozen encoder are computed once.
 
 accuracy: GLUE subsets. `non-private` is the same loop without clipping and without noise, at rates of its own.
 `estimate` trains at the multiplier that the order-1 estimate gives for the target: over budget, by what its certified
@@ -25,12 +30,25 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 from scipy.optimize import brentq
 
 from benchmarks.accounting import EWTUNE
-from benchmarks.finetune.training import TASKS, UNEVEN, UNEVEN_ROWS, NoCheckpoint, Run, accuracy, train, uneven
-from benchmarks.kit import Cell, arguments, head, row
-from core.accounting.additive import RdpAccountant
+from benchmarks.finetune.training import (
+    TASKS,
+    UNEVEN,
+    UNEVEN_ROWS,
+    NoCheckpoint,
+    Run,
+    accuracy,
+    glue,
+    head_accuracies,
+    train,
+    uneven,
+)
+from benchmarks.kit import Cell, Row, Table, arguments, draw, head, row
+from core.accounting.additive import ORDERS, RdpAccountant
+from core.accounting.edgeworth import EdgeworthAccountant
 from core.accounting.planning import calibrate_noise, estimated_noise
 from core.accounting.plans import SubsampledGaussian
 from core.accounting.pld import certified_epsilon
@@ -38,19 +56,30 @@ from core.finetune.inputs import Hyperparameters
 from core.finetune.plan import PrivacyPlan, Sampling, epoch_steps, plan_training, replace_one_epsilon
 
 EPSILON, DELTA = 8.0, 1e-5
-BATCH = 2_000
-TABLE_1 = (*((name, rate, steps, 1e-6) for name, rate, steps in EWTUNE), ("SST-2", BATCH / 68_800, 688, 1e-6))
+BATCH, EPOCHS, PAPER_DELTA = 2_000, 20, 1e-6
 PRINTED = {
     "MNLI": (0.65, 0.607, 0.573),
     "QNLI": (0.829, 0.768, 0.739),
     "QQP": (0.6575, 0.6135, 0.579),
     "SST-2": (0.921, 0.8485, 0.8215),
 }
+ACCURACIES = {  # of the paper, in the order of `PRINTED`
+    "rdp": (0.8125, 0.8663, 0.8460, 0.8924),
+    "certified": (0.8122, 0.8679, 0.8478, 0.9182),
+    "estimate": (0.8181, 0.8771, 0.8491, 0.9219),
+}
+FIGURE_2 = (5, 6, 7, 8)
+LINES = {
+    "RDP": "#7f8c8d o-",
+    "certificate": "#2c3e50 s-",
+    "random allocation, certified": "#27ae60 ^-",
+    "estimate, over budget (but SST-2 at 5)": "#c0392b x--",
+}
 NON_PRIVATE = "non-private"
 _NEVER_CLIPPED, _NO_NOISE = 1e4, 1e-12
 _RATES_WITHOUT_NOISE = {"lora": 2e-3, "rgp": 1e-4}  # the shipped ones are made for noise, and too high without it
 _HEAD_RATE_WITHOUT_NOISE = 2e-3
-SHAPES = ((4_500, 150, 1), (4_500, 150, 3), (67_349, 1_000, 1), (67_349, 1_000, 3), (67_349, 1_000, 10))
+SHAPES = ((4_500, 150, 1, 8.0), (67_349, 1_000, 1, 1.0), (67_349, 1_000, 10, 8.0))
 TARGETS = (1.0, 8.0)
 ARMS = ("Poisson", "same epsilon", "same charge")
 
@@ -64,29 +93,87 @@ class Calibrations:
     estimate: float
 
     @classmethod
-    def of(cls, delta: float, *, sampling_rate: float, steps: int) -> Calibrations:
+    def of(cls, delta: float, *, sampling_rate: float, steps: int, epsilon: float = EPSILON) -> Calibrations:
         def gap(noise: float) -> float:
             account = RdpAccountant().compose(SubsampledGaussian(sampling_rate, noise), steps)
-            return account.epsilon(delta).require() - EPSILON
+            return account.epsilon(delta).require() - epsilon
 
-        certified = calibrate_noise(EPSILON, delta, sampling_rate=sampling_rate, steps=steps).noise_multiplier
-        estimate = estimated_noise(EPSILON, delta, sampling_rate=sampling_rate, steps=steps)
+        certified = calibrate_noise(epsilon, delta, sampling_rate=sampling_rate, steps=steps).noise_multiplier
+        estimate = estimated_noise(epsilon, delta, sampling_rate=sampling_rate, steps=steps)
         return cls(float(brentq(gap, certified * 0.95, certified * 4, xtol=1e-5)), certified, estimate)
 
 
 def multipliers() -> None:
-    head("task", "", "RDP", "PRV / certified", "Edgeworth, order 1", "random allocation")
-    for name, rate, steps, delta in TABLE_1:
-        ours, rows = Calibrations.of(delta, sampling_rate=rate, steps=steps), round(BATCH / rate)
-        steps_of_20 = 20 * epoch_steps(rows=rows, batch=BATCH)
-        plan = plan_training(
-            epsilon=EPSILON, delta=delta, rows=rows, batch=BATCH, steps=steps_of_20, sampling=Sampling.RANDOM_ALLOCATION
-        )
+    head("task", "", "RDP", "PRV / certified", "Edgeworth, order 1", "random allocation", "classic", "interval")
+    for name, rate, steps in EWTUNE:
+        ours = Calibrations.of(PAPER_DELTA, sampling_rate=rate, steps=steps)
+        plan = _paper_plan(EPSILON, rows=round(BATCH / rate), sampling=Sampling.RANDOM_ALLOCATION)
         allocated = f"{plan.noise_multiplier:.4f}, costs {plan.certificate.epsilon:.3f}"
         for label, noises in (("printed", PRINTED[name]), ("ours", (ours.rdp, ours.certified, ours.estimate))):
-            costs = [certified_epsilon(((SubsampledGaussian(rate, noise), steps),), delta) for noise in noises]
+            events = [SubsampledGaussian(rate, noise) for noise in noises]
+            costs = [certified_epsilon(((event, steps),), PAPER_DELTA) for event in events]
             cells = [f"{noise:.4f}, costs {cost:.3f}" for noise, cost in zip(noises, costs, strict=True)]
-            row(name, label, *cells, allocated if label == "ours" else "–")
+            interval = EdgeworthAccountant(order=1).compose(events[-1], steps).epsilon(PAPER_DELTA).interval
+            found = "–" if interval is None else f"{interval.kind}: {interval.note}"
+            classic = f"{classic_epsilon(events[0], steps, PAPER_DELTA):.3f}"
+            row(name, label, *cells, allocated if label == "ours" else "–", classic, found)
+    print()
+    head("task", *(f"{arm}: noise, charge" for arm in ARMS))
+    for name, rate, _ in EWTUNE:
+        row(name, *_arms(plans(EPSILON, PAPER_DELTA, rows=round(BATCH / rate), batch=BATCH, epochs=EPOCHS)))
+
+
+def classic_epsilon(event: SubsampledGaussian, steps: int, delta: float) -> float:
+    """Epsilon by Mironov 2017, Proposition 3: the least rho(alpha) + ln(1 / delta) / (alpha - 1)."""
+    account = RdpAccountant().compose(event, steps)
+    return float(np.min(account._rho + np.log(1 / delta) / (ORDERS - 1)))
+
+
+def _paper_plan(epsilon: float, *, rows: int, sampling: Sampling = Sampling.POISSON) -> PrivacyPlan:
+    steps = EPOCHS * epoch_steps(rows=rows, batch=BATCH)
+    return plan_training(epsilon=epsilon, delta=PAPER_DELTA, rows=rows, batch=BATCH, steps=steps, sampling=sampling)
+
+
+def by_epsilon(chosen: argparse.Namespace) -> None:
+    tables = {name: Table(name, FIGURE_2, rows={line: Row("", []) for line in LINES}) for name, *_ in EWTUNE}
+    head("task, epsilon", "RDP", "certificate", "random allocation", "estimate, costs")
+    for (name, rate, steps), epsilon in product(EWTUNE, FIGURE_2):
+        ours = Calibrations.of(PAPER_DELTA, sampling_rate=rate, steps=steps, epsilon=epsilon)
+        plan = _paper_plan(epsilon, rows=round(BATCH / rate), sampling=Sampling.RANDOM_ALLOCATION)
+        cost = certified_epsilon(((SubsampledGaussian(rate, ours.estimate), steps),), PAPER_DELTA)
+        noises = (ours.rdp, ours.certified, plan.noise_multiplier, ours.estimate)
+        row(f"{name}, {epsilon:g}", *(f"{noise:.4f}" for noise in noises[:-1]), f"{ours.estimate:.4f}, {cost:.3f}")
+        for line, noise in zip(tables[name].rows.values(), noises, strict=True):
+            line.cells.append(Cell(noise))
+    if chosen.figure:
+        draw(tables, chosen.figure, LINES, xlabel="epsilon, delta 1e-6", ylabel="noise multiplier")
+
+
+def at_the_papers_plan(chosen: argparse.Namespace) -> None:
+    """`head` on all rows of SST-2, by what set the noise."""
+    task = glue(chosen.data, "sst2", rows=None, seed=0)
+    rows = len(task.private.texts)
+    plan, allocated = (_paper_plan(EPSILON, rows=rows, sampling=sampling) for sampling in Sampling)
+    found = Calibrations.of(PAPER_DELTA, sampling_rate=plan.sampling_rate, steps=plan.steps)
+    made = {
+        NON_PRIVATE: replace(plan, noise_multiplier=_NO_NOISE),
+        "rdp": replace(plan, noise_multiplier=found.rdp),
+        "certified": plan,
+        "estimate": replace(plan, noise_multiplier=found.estimate),
+        "random allocation": allocated,
+    }
+    print(
+        f"SST-2, {rows} rows, batch {BATCH}, {plan.steps} steps, delta {PAPER_DELTA:g}, `head`, {chosen.seeds} runs\n"
+    )
+    head("noise by", "multiplier", "certified epsilon", "charge", "accuracy", *(f"paper: {name}" for name in PRINTED))
+    accuracies = head_accuracies(
+        task, made, chosen.seeds, {NON_PRIVATE: {"clip_norm": _NEVER_CLIPPED, "head_rate": _HEAD_RATE_WITHOUT_NOISE}}
+    )
+    for name, each in made.items():
+        cost = certified_epsilon(((each.event(), each.releases),), PAPER_DELTA) if name != NON_PRIVATE else None
+        facts = (f"{each.noise_multiplier:.4f}", f"{cost:.3f}", f"{replace_one_epsilon(each):.3f}") if cost else "–––"
+        paper = (f"{value:.4f}" for value in ACCURACIES[name]) if name in ACCURACIES else "––––"
+        row(name, *facts, Cell.of(accuracies[name]), *paper)
 
 
 def by_calibration(chosen: argparse.Namespace) -> None:
@@ -116,12 +203,12 @@ def by_calibration(chosen: argparse.Namespace) -> None:
         row(name, f"{noises[name]:.4f}" if name in noises else "–", cost, *map(accuracy, rows))
 
 
-def plans(epsilon: float, *, rows: int, batch: int, epochs: int) -> tuple[PrivacyPlan, ...]:
+def plans(epsilon: float, delta: float, *, rows: int, batch: int, epochs: int) -> tuple[PrivacyPlan, ...]:
     """The plan of each arm."""
     steps = epochs * epoch_steps(rows=rows, batch=batch)
     poisson, allocated = (
-        plan_training(epsilon=epsilon, delta=DELTA, rows=rows, batch=batch, steps=steps, sampling=sampling)
-        for sampling in (Sampling.POISSON, Sampling.RANDOM_ALLOCATION)
+        plan_training(epsilon=epsilon, delta=delta, rows=rows, batch=batch, steps=steps, sampling=sampling)
+        for sampling in Sampling
     )
     charge = replace_one_epsilon(poisson)
 
@@ -133,20 +220,23 @@ def plans(epsilon: float, *, rows: int, batch: int, epochs: int) -> tuple[Privac
     return poisson, allocated, replace(allocated, noise_multiplier=noise)
 
 
+def _arms(made: tuple[PrivacyPlan, ...]) -> list[str]:
+    return [f"{plan.noise_multiplier:.4f}, {replace_one_epsilon(plan):.3f}" for plan in made]
+
+
 def noise_by_sampling() -> None:
     head("rows, batch, epochs", "epsilon", *(f"{arm}: noise, charge" for arm in ARMS))
-    for (rows, batch, epochs), epsilon in product(SHAPES, TARGETS):
-        made = plans(epsilon, rows=rows, batch=batch, epochs=epochs)
-        cells = (f"{plan.noise_multiplier:.4f}, {replace_one_epsilon(plan):.3f}" for plan in made)
-        row(f"{rows}, {batch}, {epochs}", f"{epsilon:g}", *cells)
+    for rows, batch, epochs, epsilon in SHAPES:
+        made = plans(epsilon, DELTA, rows=rows, batch=batch, epochs=epochs)
+        row(f"{rows}, {batch}, {epochs}", f"{epsilon:g}", *_arms(made))
 
 
 def accuracy_by_sampling(chosen: argparse.Namespace) -> None:
     """At the smallest shape, one epoch, where the arms differ most; LoRA on the first task."""
-    rows, batch, epochs = SHAPES[0]
+    rows, batch, epochs, _ = SHAPES[0]
     task, table = chosen.tasks[0], {}
     for epsilon in TARGETS:
-        made = dict(zip(ARMS, plans(epsilon, rows=rows, batch=batch, epochs=epochs), strict=True))
+        made = dict(zip(ARMS, plans(epsilon, DELTA, rows=rows, batch=batch, epochs=epochs), strict=True))
         table[epsilon] = [
             [
                 Run(
@@ -200,7 +290,7 @@ def main() -> None:
     chosen = arguments(
         __doc__,
         needs_data=True,
-        parts=["multipliers", "noise", "accuracy", "sampling", "uneven"],
+        parts=["multipliers", "epsilons", "paper", "noise", "accuracy", "sampling", "uneven"],
         tasks=list(TASKS),
         methods=["lora", "rgp"],
         seeds=3,
@@ -209,9 +299,12 @@ def main() -> None:
         steps=20,
         processes=(2, "of one thread each"),
         cache=Path.home() / ".cache/privacy-gateway/finetune",
+        figure=(Path, "file of the SVG of `epsilons`"),
     )
     for name, part in {
         "multipliers": multipliers,
+        "epsilons": lambda: by_epsilon(chosen),
+        "paper": lambda: at_the_papers_plan(chosen),
         "noise": noise_by_sampling,
         "accuracy": lambda: by_calibration(chosen),
         "sampling": lambda: accuracy_by_sampling(chosen),

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -136,3 +137,35 @@ def accuracy(runs: Sequence[Run]) -> str:
     """Mean and standard deviation of the runs of a cell that were made, and their number."""
     found = [json.loads(run.file.read_text())["accuracy"] for run in runs if run.file.exists()]
     return f"{Cell.of(found)} ({len(found)})" if found else "–"
+
+
+def head_accuracies(
+    task: GlueTask, plans: Mapping[str, PrivacyPlan], runs: int, free: Mapping[str, Mapping[str, Any]]
+) -> dict[str, list[float]]:
+    """Accuracies of `head` on the public rows, `runs` for each plan. The encoder reads the rows once. `free`: further
+    arguments of the training loop, by plan."""
+    import torch
+
+    from gpu_workers.finetune.classifier import Classifier, FrozenRows, Rows, load_base, measure
+    from gpu_workers.finetune.gradients import Method, prepare
+    from gpu_workers.finetune.training import BATCH_PIECES, PrivateTraining
+
+    torch.set_num_threads(1)
+    device = torch.device("cpu")
+    base = load_base(None, device=device, pieces_max=PIECES_MAX)
+    model = Classifier(base, labels=len(task.labels), pairs=task.pairs)
+    private, public = (
+        FrozenRows(
+            model,
+            Rows(base, split.texts, [task.labels.index(label) for label in split.labels], device=device),
+            pieces_max=BATCH_PIECES,
+        )
+        for split in (task.private, task.public)
+    )
+    found: dict[str, list[float]] = {name: [] for name in plans}
+    for _, (name, plan) in product(range(runs), plans.items()):
+        model = Classifier(base, labels=len(task.labels), pairs=task.pairs)
+        training = PrivateTraining(model, prepare(model, Method.HEAD), plan, NoCheckpoint(), **free.get(name, {}))
+        training.run(private, None, lambda _: None)
+        found[name].append(measure(model, public).accuracy)
+    return found
