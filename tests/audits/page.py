@@ -159,8 +159,8 @@ def summary(record: str) -> str:
         if "| bug |" in text:
             planted.append(f"{title} {len(rows)}")
         else:
-            attacks += [[*row[:2], *row[4:]] for row in rows]
-    head = ("mechanism", "guarantee", "bound of the claim", "ratio", "runs")
+            attacks += [[*row[:2], *row[4:6]] for row in rows]
+    head = ("mechanism", "guarantee", "bound of the claim", "ratio")
     parts = [_TOP.read_text().rstrip(), "## Last run", figures, table(head, attacks)]
     parts.append(f"Planted bugs that were caught: {'; '.join(planted)}.")
     return "\n\n".join(parts) + "\n"
