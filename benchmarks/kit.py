@@ -181,7 +181,7 @@ def draw(
     panes[0][0].set_ylabel(ylabel)
     handles, labels = panes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, fontsize=7, loc="outside lower center", ncols=4, frameon=False)
-    figure.tight_layout(rect=(0, 0.3 / (2.9 * down), 1, 1))
+    figure.tight_layout(rect=(0, 0.45 / (2.9 * down), 1, 1))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)

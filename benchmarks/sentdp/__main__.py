@@ -14,8 +14,9 @@ document; the numbers of codes of the shipped packs were chosen on test document
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -55,7 +56,7 @@ BINS_EPSILON = 10
 HELD_SHARE = 0.1  # of the training documents: they choose the projections of the paper's settings
 TABLE_1 = ((3, 55, 5), (6, 25, 3), (10, 5, 2), (23, 1, 1))  # epsilon, candidates, their depth
 TABLE_1_CANDIDATES, TABLE_1_PROJECTIONS = 5_000, 10
-GENERAL, KIND, WORDS = "general", "pack of the kind", "word-level metric DP"
+GENERAL, KIND, WORDS = "general", "kind", "word-level metric DP"
 STYLES = {
     f"sentence_codes, {KIND}": "#e0559a o-",
     f"sentence_codes, {GENERAL}": "#e0559a s:",
@@ -67,11 +68,7 @@ STYLES = {
     NON_PRIVATE: "black --",
     "random guess": "#999999 --",
 }
-ENCODERS: dict[str, Callable[[], Encoder | IntegerEncoder]] = {
-    "int8": IntegerEncoder,
-    "bfloat16": lambda: Encoder(dtype=torch.bfloat16),
-    "float32": lambda: Encoder(dtype=torch.float32),
-}
+ENCODERS = {"int8": IntegerEncoder, "bfloat16": partial(Encoder, dtype=torch.bfloat16)}
 Guesses = npt.NDArray[np.str_]
 
 
@@ -120,22 +117,20 @@ class Corpus:
         """The classifier `name` on documents of at least `least` sentences."""
         kept = self.lengths >= least
         table = Table(f"{self.title}, {name}, {kept.sum()} documents of k >= {least}", EPSILONS)
-        for method in self._methods:
-            own = self.guesses[method.name]
-            table.rows[method.name] = Row(
-                method.protects, [_cell(self.labels, own[eps][name], kept) for eps in EPSILONS]
-            )
-        table.rows["random guess"] = Row("everything", [self._chance] * len(table.columns))
-        return table
+        return self._filled(table, name, [(epsilon, kept) for epsilon in EPSILONS])
 
     def against_length(self, name: str) -> Table:
         bins = [(self.lengths >= first) & (self.lengths < after) for first, after in pairwise(BINS)]
         counts = ", ".join(str(kept.sum()) for kept in bins)
         table = Table(f"{self.title}, {name}, eps {BINS_EPSILON}; {counts} documents", BINS[:-1], what="k from")
+        return self._filled(table, name, [(BINS_EPSILON, kept) for kept in bins])
+
+    def _filled(self, table: Table, name: str, columns: Sequence[tuple[float, npt.NDArray[np.bool_]]]) -> Table:
         for method in self._methods:
-            own = self.guesses[method.name][BINS_EPSILON][name]
-            table.rows[method.name] = Row(method.protects, [_cell(self.labels, own, kept) for kept in bins])
-        table.rows["random guess"] = Row("everything", [self._chance] * len(table.columns))
+            own = self.guesses[method.name]
+            cells = [_cell(self.labels, own[epsilon][name], kept) for epsilon, kept in columns]
+            table.rows[method.name] = Row(method.protects, cells)
+        table.rows["random guess"] = Row("everything", [self._chance] * len(columns))
         return table
 
     def words(self, mechanism: WordMechanism, count: int, trials: int) -> Table:
@@ -205,7 +200,7 @@ def main() -> None:
                 corpus.against_epsilon(name, least).show()
             corpus.against_length(name).show()
         counts = ", ".join(str(each.projections) for each in corpus.pack.info.mechanism_parameters)
-        print(f"\n{PAPER}: {corpus.pack.info.candidates} candidates; projections by epsilon {counts}")
+        print(f"\nsettings of the paper: {corpus.pack.info.candidates} candidates; projections by epsilon {counts}")
         by_word = corpus.words(words, chosen.word_documents, chosen.word_trials)
         by_word.show()
         panes[f"{corpus.title}: epsilon"] = corpus.against_epsilon("network", 2)

@@ -34,14 +34,10 @@ from training.public_text import Document
 FloatArray = npt.NDArray[np.float32]
 Documents = Sequence[FloatArray]
 Releases = Callable[[Documents, float, int], list[FloatArray]]
-PAPER, NON_PRIVATE = "settings of the paper", "non-private"
-BOX_SHARE = 0.75
+PAPER, NON_PRIVATE = "paper", "non-private"
 PAPER_CANDIDATES, PAPER_LEAST, PAPER_PROJECTIONS = 5_000, 8, (10, 30, 100)
-_WORD = re.compile(r"[^\W_]+")
-_WHOLE = re.compile(r"[a-z]{2,}")
-_CHUNK = 2_048
-_PAIRS = 100_000
-_GROUP = 16  # documents scored at once
+_WORD, _WHOLE = re.compile(r"[^\W_]+"), re.compile(r"[a-z]{2,}")
+_CHUNK, _PAIRS, _GROUP = 2_048, 100_000, 16  # words placed, words compared, documents scored at once
 
 
 @dataclass(frozen=True)
@@ -98,8 +94,7 @@ class Features:
     the middle 75 % of their means."""
 
     def __init__(self, packs: Mapping[str, DomainPack], train: Embedded) -> None:
-        tail = (1 - BOX_SHARE) / 2
-        self.box = np.quantile(train.means(), (tail, 1 - tail), axis=0).astype(np.float32)
+        self.box = np.quantile(train.means(), (0.125, 0.875), axis=0).astype(np.float32)
         clipped = replace(train, vectors=np.clip(train.vectors, *self.box))
         self.rows = {"encoder": train.means(), "truncated": clipped.means()}
         for title, pack in packs.items():
