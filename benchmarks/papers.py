@@ -26,7 +26,7 @@ PARTS: dict[str, str] = {
     "sentdp-single": "sentdp.few_sentences --data {data} --documents 500",
     "sentdp-retrieval": "sentdp.retrieval --data {data} --documents 1200",
     "pearl-adult": "synthesis --data {data} --runs 3 --figures {results}",
-    "pearl-digits": "synthesis.digits",
+    "pearl-digits": "synthesis.digits --epsilons 1 75 10 0.2 --runs 3",
     "pearl-epsilons": "synthesis --data {data} --runs 1 --epsilons 0.2 0.5 2 4 10 --only pearl marginals aim",
     "pearl-power": "synthesis.power",
     "infill-smollm2": "obfuscation --data {data} --corpus IMDB --masks entity --smollm2 --fine-tuning-steps 12",
