@@ -3,6 +3,9 @@
 Guarantee: none. A word depends on the kept text, on the words to its left, on whether the mask is of the type NUMBER
 (then it is a number), and for `topk` on fresh randomness. Two texts that differ only in masked strings, and have
 numbers in the same places, are filled alike. Therefore a masked word may reappear if the model guesses it.
+
+Unlike the paper, which draws from the K best until a word off the list comes or none is left, `topk` draws among the
+K best words off the list, of the `considered` best.
 """
 
 from collections.abc import Callable, Sequence

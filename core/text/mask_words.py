@@ -1,7 +1,8 @@
-"""The techniques `allow_list`, `vocabulary` and `all`: mask every token that is not in a list (Vats et al. 2023).
+"""The techniques `allow_list`, `vocabulary` (Vats et al. 2023) and `all` (ours): mask every token not in a list.
 
 A token is kept if the list contains it, its base before a possessive `'s`, or every part of its hyphenation. A token
-with a digit is masked unless the list contains exactly that token, because numbers identify people too.
+with a digit is masked unless the list contains exactly that token, because numbers identify people too. Possessives
+and hyphenations are our rule.
 
 An allow list has the words that an operator considers safe to keep. It is a text file of words, one or more on a line;
 `#` starts a comment. The package ships `general`. An operator's directory adds `<name>.txt` files and may replace a
@@ -96,7 +97,10 @@ def outside_list(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: 
 
 
 def outside_vocabulary(text: str, tokens: Sequence[Token], policy: MaskPolicy, _: AllowLists) -> list[Mask]:
-    """Technique `vocabulary`: mask every token outside the N most frequent words (Vats et al. 2023, N = 10,000)."""
+    """Technique `vocabulary`: mask every token outside the N most frequent words (Vats et al. 2023, N = 10,000).
+
+    Entries with a digit are ranked and then left out, so fewer than N are kept. The list is wordfreq's; the paper's is
+    the vocabulary of its downstream model."""
     ranks, size = ranked()[1], policy.vocabulary_size
     return outside(text, tokens, lambda word: ranks.get(word, size) < size, "vocabulary")
 

@@ -8,9 +8,9 @@
   (`core.text.own_recognisers.recogniser`), before anything is combined.
 * Overlap: findings that share a character become one region. An entity takes precedence over a word for its type and
   technique, then the longest finding, then the highest score, then the order of the policy's tables.
-* Merge: word masks that only spaces or tabs separate become one (Vats et al.: consecutive masks merge, so a fill does
-  not reveal the number of words). Two numbers give NUMBER, anything else WORD. Punctuation and line breaks separate.
-  Entities never merge: each is one value, and a surrogate represents one value.
+* Merge: word masks that only spaces or tabs separate become one (as Vats et al. merge markers for BERT and RoBERTa;
+  this also hides the number of words). Two numbers give NUMBER, anything else WORD. Punctuation and line breaks
+  separate. Entities never merge: each is one value, and a surrogate represents one value.
 
 `suppressed_finds` explains: it lists which finds of the technique `entity` were suppressed, and by which rule
 (`core.text.policy.RULES`). Not listed: a match that a checksum or a form rejects, which is no find; what a tagger

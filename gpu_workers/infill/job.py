@@ -3,7 +3,8 @@
     survey -> in each round: mask and fill (in encrypted shards) -> fine-tune with encrypted checkpoints -> write
 
 The model is fine-tuned on the corpus whose masked places it has filled itself. In a further round, the fine-tuned model
-fills them, and training starts again from the shipped one (Vats et al. 2023, section 3.2, "FT").
+fills them, and training starts again from the shipped one, which is our choice (Vats et al. 2023, section 3.2, "FT",
+only say that the process may be repeated).
 
 Guarantee: none. No masked string is read by the filling model or used in training, unless it also occurs at a place
 that no mask covers. The unmasked text is used in training, and the weights may reveal it. The job writes only weights,
