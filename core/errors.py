@@ -417,7 +417,7 @@ class InstalledFileBroken(GatewayError):
     code = "domain-broken"
     title = "The domain's file cannot be used; build the domain again."
     further_codes: ClassVar[Mapping[str, str]] = {
-        "infill-broken": "The fine-tuned model's file cannot be used; fine-tune it again."
+        "infill-broken": "The fine-tuned model's file is broken or made for another INFILL; fine-tune it again."
     }
 
 

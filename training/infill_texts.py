@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gpu_workers.infill.fine_tuning import CLS, MASK, SEP, SPECIAL_MAX, Masked, Stream, encoded, stream_of
+from gpu_workers.infill.fine_tuning import Masked, Specials, Stream, encoded, stream_of
 from training.public_text import json_lines
-from training.tagger_batches import training_tokenizer
+from training.tagger_batches import CLS, MASK, SEP, training_tokenizer
 
 
 def _column(path: Path, *names: str) -> Iterator[str]:
@@ -94,7 +94,7 @@ def held_out(texts: Iterator[str], length: int, rows: int) -> Masked:
     ids = np.empty((rows, length), dtype=np.int64)
     for number, start in enumerate(np.linspace(0, len(stream) - length, rows).astype(int)):
         ids[number] = [CLS, *stream[start : start + length - 2], SEP]
-    positions = np.flatnonzero((rng.random(ids.shape) < 0.15) & (ids > SPECIAL_MAX))
+    positions = np.flatnonzero((rng.random(ids.shape) < 0.15) & Specials.of(tokenizer).ordinary[ids])
     flat = ids.reshape(-1)
     truth = flat[positions].copy()
     flat[positions] = MASK

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from gpu_workers.infill.fine_tuning import CLS, MASK, SEP
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
 from training import ner_corpora
@@ -20,6 +19,7 @@ from training.slots import CREDENTIALS, Language
 
 LABELS = (NONE, "PERSON", "LOCATION", "ORGANIZATION", *CREDENTIALS.values())
 PIECES_MAX = 126
+CLS, SEP, MASK = 101, 102, 103  # pieces of the bundled encoder
 _CODES = {label: code for code, label in enumerate(LABELS)} | {IGNORED: -100}
 # share of the batches of each corpus, and of the templates of each file
 CORPORA = {

@@ -18,8 +18,7 @@ from core.text.sanitize import Inspected, fill_in
 from gpu_workers.facts import InfillFacts
 from gpu_workers.handlers.options import FileCache
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, Filled, FilledPlaces, FillTask
-from gpu_workers.models.infill import MaskedInfill, embedded_infill
-from gpu_workers.models.infill_sources import infill_model
+from gpu_workers.models.infill_sources import infill_model, tuned_infill
 from gpu_workers.models.sources import Endpoint, InfillSource
 
 _CANARY = Blank("The parcel was sent from the ", (" near our ", "."))
@@ -33,7 +32,7 @@ class Filler:
     """
 
     def __init__(self, source: InfillSource, *, device: str, slots_max: int, models_loaded_max: int) -> None:
-        self._elsewhere = isinstance(source, Endpoint)
+        self._source = source
         self._model: InfillModel = infill_model(source, device=device)
         self._slots_max = slots_max
         self._device = device
@@ -59,7 +58,7 @@ class Filler:
         An endpoint is not called: while it is down, fills that need no model must continue to work, and it may recover
         later.
         """
-        if self._elsewhere:
+        if isinstance(self._source, Endpoint):
             return
         _check_fills(self._model)
         if self._model.candidates:
@@ -108,7 +107,7 @@ class Filler:
     def _load(self, file: FileVersion) -> InfillModel:
         """Load a model that a tenant has fine-tuned. Raises InstalledFileBroken."""
         try:
-            model = MaskedInfill(embedded_infill(Path(file.path), device=self._device))
+            model = tuned_infill(self._source, self._model, Path(file.path), device=self._device)
             _check_fills(model)
         except Exception:  # the file cannot be used, whatever the reason
             broken = InstalledFileBroken(code="infill-broken")

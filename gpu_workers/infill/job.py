@@ -3,8 +3,8 @@
     survey -> in each round: mask and fill (in encrypted shards) -> fine-tune with encrypted checkpoints -> write
 
 The model is fine-tuned on the corpus whose masked places it has filled itself. In a further round, the fine-tuned model
-fills them, and training starts again from the shipped one, which is our choice (Vats et al. 2023, section 3.2, "FT",
-only say that the process may be repeated).
+fills them, and training starts again from the model as it was, which is our choice (Vats et al. 2023, section 3.2,
+"FT", only says that the process may be repeated).
 
 Guarantee: none. No masked string is read by the filling model or used in training, unless it also occurs at a place
 that no mask covers. The unmasked text is used in training, and the weights may reveal it. The job writes only weights,
@@ -38,8 +38,8 @@ from gpu_workers.jobs.protocol import (
 )
 
 if TYPE_CHECKING:
-    from gpu_workers.infill.fine_tuning import FilledTexts
-    from gpu_workers.models.embedded import AdapterInfo, InfillNet
+    from gpu_workers.infill.fine_tuning import FilledTexts, Learner
+    from gpu_workers.models.embedded import AdapterInfo
 
 DOCUMENTS_MIN = 20
 PIECES_MIN = 1_000  # about eight rows of a batch; with fewer, every step would use the same rows
@@ -59,43 +59,34 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
         raise _too_few(len(found.chosen))
     report("loading", 0.02)
     # with torch: a corpus that is refused needs none
-    from gpu_workers.infill.fine_tuning import Obfuscator, fine_tune, guessable, shipped_net, stream_of
+    from gpu_workers.infill.fine_tuning import Obfuscator, learner
     from gpu_workers.models.device import torch_device
-    from gpu_workers.models.embedded import embedded_vocabulary
 
     device = torch_device(spec.device, spec.threads)
-    info, net = shipped_net(device)
+    trained = learner(spec.infill, device)
     obfuscator = Obfuscator(spec, device=device)
     for number in range(1, spec.rounds + 1):
         begun = (number - 1) / spec.rounds
         half = 0.5 / spec.rounds
         filled = _filled(
-            order, found, number, partial(obfuscator.filled, net=net), _part(report, "filling", begun, half)
+            order, found, number, partial(obfuscator.filled, model=trained.model), _part(report, "filling", begun, half)
         )
-        tokenizer = embedded_vocabulary().tokenizer
-        stream = stream_of(tokenizer, iter(filled.texts))
-        if len(filled.texts) < DOCUMENTS_MIN or guessable(stream) < PIECES_MIN:
+        pieces = trained.pieces(filled.texts)
+        if len(filled.texts) < DOCUMENTS_MIN or pieces < PIECES_MIN:
             raise _too_few(len(filled.texts))
         if number > 1:
-            _, net = shipped_net(device)
-        fine_tune(
-            net,
-            stream,
-            tokenizer,
+            del trained
+            trained = learner(spec.infill, device)
+        trained.fine_tune(
+            filled.texts,
             steps=spec.steps,
             checkpoint=EncryptedCheckpoint(order, f"training-{number}"),
             progress=_part(report, "fine-tuning", begun + half, half),
         )
     report("writing", 0.98)
-    result = _result(spec, found, filled, pieces=len(stream))
-    own = replace(
-        info,
-        steps=spec.steps,
-        rounds=spec.rounds,
-        documents=len(filled.texts),
-        source="the shipped adapter, fine-tuned on a tenant's documents",
-    )
-    publish(lambda path: _saved(path, own, net), infill_card(own, result), spec.targets)
+    result = _result(spec, found, filled, pieces=pieces)
+    own = replace(trained.info, steps=spec.steps, rounds=spec.rounds, documents=len(filled.texts))
+    publish(lambda path: _saved(path, own, trained), infill_card(own, result), spec.targets)
     return result
 
 
@@ -143,11 +134,10 @@ def _unpacked(shard: bytes) -> FilledTexts:
     return FilledTexts(**orjson.loads(shard))
 
 
-def _saved(path: Path, info: AdapterInfo, net: InfillNet) -> None:
-    from gpu_workers.infill.fine_tuning import trained
+def _saved(path: Path, info: AdapterInfo, trained: Learner) -> None:
     from gpu_workers.models.embedded import load_adapter, save_adapter
 
-    save_adapter(path, info, trained(net))
+    save_adapter(path, info, trained.parameters())
     load_adapter(path, info.kind, info.encoder_fingerprint)
 
 
@@ -175,7 +165,7 @@ def infill_card(info: AdapterInfo, result: Mapping[str, Any]) -> str:
     return card(
         f"Language model `{result['model']}`",
         [
-            "The gateway's masked language model, fine-tuned on documents whose masked places it had filled itself.",
+            "The gateway's language model, fine-tuned on documents whose masked places it had filled itself.",
             "The file holds weights, no text. **Guarantee: none.** The model was trained on all text that no mask",
             "covered, and anyone who has the file may learn this text. Protect the file like the documents.",
         ],
@@ -186,7 +176,7 @@ def infill_card(info: AdapterInfo, result: Mapping[str, Any]) -> str:
             "masks": ", ".join(result["techniques"]),
             "fill": result["fill"],
             "rounds": f"{info.rounds} of {info.steps} steps",
-            "encoder": f"`{info.encoder_fingerprint}`",
+            "made for the model": f"`{info.encoder_fingerprint}`",
             "licence of the initial model": cell(info.licence),
         },
         result,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from core.text.policy import MaskPolicy
-from gpu_workers.models.sources import TAGGER_OFF
+from gpu_workers.models.sources import INFILL_BUNDLED, TAGGER_OFF
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,7 @@ class InfillSpec:
     """The parameters of an infill job besides its corpus. `targets`: as in `DomainSpec`.
 
     `fill` and `k`: how masked places are filled before each of the `rounds`, each of `steps` steps. `places_max`: the
-    most masked places of a document that is used.
+    most masked places of a document that is used. `infill`: as `InfillSource`, but no endpoint and not off.
     """
 
     name: str
@@ -23,6 +23,7 @@ class InfillSpec:
     steps: int
     device: str = "cpu"
     threads: int = 0
+    infill: str = INFILL_BUNDLED
     tagger: str = TAGGER_OFF
     allow_lists_dir: str | None = None
     documents_max: int = 5_000

@@ -26,7 +26,8 @@ from core.mechanisms.words.normal_form import normal
 from core.text.mask_words import ranked as public_words
 from core.text.model_fills import Blank, Candidates, FloatArray, InfillModel
 from gpu_workers.models.encoder_model import fastest_dtype
-from gpu_workers.models.infill import MaskedInfill, embedded_infill, pretrained_infill
+from gpu_workers.models.infill import MaskedInfill, MaskedLM, embedded_infill
+from gpu_workers.models.lora import TunedInfill, base_fingerprint
 from gpu_workers.models.pieces import (
     IntArray,
     batches,
@@ -37,7 +38,7 @@ from gpu_workers.models.pieces import (
     number_beginnings,
     word_beginnings,
 )
-from gpu_workers.models.pretrained import GGUF, architectures, load_checkpoint, plain
+from gpu_workers.models.pretrained import GGUF, architectures, load_checkpoint, load_pretrained, plain
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_SMOLLM2, Endpoint, InfillSource, smollm2_file
 
 WINDOW_PIECES = 128  # around a blank; the pieces to its left are read twice
@@ -46,7 +47,7 @@ WORD_PIECES = 8  # the most pieces of one word; a longer sequence is rejected
 FIRSTS_MIN = 4  # beginnings that are continued, so that one that makes no word does not fail the fill
 
 _INSTRUCTION = "Predict the [MASK] tokens in the given text. Write the text again, with one word for each [MASK]."
-_MASK = "[MASK]"
+MASK = "[MASK]"
 _TEXT = "\ue000"  # placeholder for the text: a character that no template contains
 _POSITIONS = 2_048  # for a model that does not report its number of positions
 _TOKENS_MAX = 4_096
@@ -105,16 +106,16 @@ class CausalInfill:
 
     def __init__(self, model: Any, tokenizer: Any, *, device: torch.device, name: str) -> None:
         self.name = name
-        self._model = model
+        self.net = model
         self._device = device
         self._tokens_max = _TOKENS_MAX_GPU if device.type == "cuda" else _TOKENS_MAX
         head, tail = prompt_frame(tokenizer)
         pieces = tokenizer.backend_tokenizer
         self._head, self._tail = (pieces.encode(part, add_special_tokens=False).ids for part in (head, tail))
-        self._tokenizer = plain(pieces)
+        self.tokenizer = plain(pieces)
         positions = int(getattr(model.config, "max_position_embeddings", None) or _POSITIONS)
-        self._window = min(WINDOW_PIECES, (positions - len(self._head) - len(self._tail) - WORD_PIECES) // 2)
-        if self._window < WINDOW_PIECES_MIN:
+        self.window = min(WINDOW_PIECES, (positions - len(self._head) - len(self._tail) - WORD_PIECES) // 2)
+        if self.window < WINDOW_PIECES_MIN:
             raise ValueError("the model has too few positions")
         begins = dict(sorted(word_beginnings(pieces).items()))
         self._words = _Spelling(begins, continuations(pieces, str.isalpha), _is_fill)
@@ -175,7 +176,7 @@ class CausalInfill:
         unfinished = set(range(len(words)))
         for _ in range(WORD_PIECES):
             mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
-            answer = self._model(
+            answer = self.net(
                 input_ids=pieces[:, None],
                 attention_mask=mask,
                 position_ids=mask.sum(dim=1, keepdim=True) - 1,
@@ -202,7 +203,7 @@ class CausalInfill:
             ids[number, longest - len(row) :] = torch.from_numpy(row)
             mask[number, longest - len(row) :] = 1
         ids, mask = ids.to(self._device), mask.to(self._device)
-        answer = self._model(
+        answer = self.net(
             input_ids=ids,
             attention_mask=mask,
             position_ids=(mask.cumsum(dim=1) - 1).clamp(min=0),
@@ -213,24 +214,28 @@ class CausalInfill:
 
     def _row(self, blank: Blank) -> IntArray:
         """Return the prompt and the beginning of the answer. What does not fit is cut from both ends of the text."""
-        text = self._tokenizer.encode(_MASK.join((blank.before, *blank.after)), add_special_tokens=False)
+        text = self.tokenizer.encode(MASK.join((blank.before, *blank.after)), add_special_tokens=False)
         at = len(blank.before)
         first = sum(end <= at for _, end in text.offsets)
-        last = sum(start < at + len(_MASK) for start, _ in text.offsets)
-        available = self._window - (last - first)
+        last = sum(start < at + len(MASK) for start, _ in text.offsets)
+        available = self.window - (last - first)
         left = min(first, max(available // 2, available - (len(text) - last)))
         kept = text.ids[first - left : last + available - left]
         # A vocabulary that marks the beginnings of words counts the space before a word as part of the word.
         begun = blank.before[text.offsets[first - left][0] :]
         if self._spelling(blank).begins:
             begun = begun.rstrip(" ")
-        answer = self._tokenizer.encode(begun, add_special_tokens=False).ids[-self._window :]
-        return np.array(self._head + kept + self._tail + answer, dtype=np.int64)
+        answer = self.tokenizer.encode(begun, add_special_tokens=False).ids[-self.window :]
+        return np.array(self.prompt(kept) + answer, dtype=np.int64)
+
+    def prompt(self, text: list[int]) -> list[int]:
+        """Return what the model reads before its answer, for the pieces of a text with blanks."""
+        return [*self._head, *text, *self._tail]
 
 
 def _is_fill(word: str) -> bool:
     """Whether it is a word, and not the marker that the prompt contains, which a small model may copy."""
-    return is_word(word) and f"[{word}]" != _MASK
+    return is_word(word) and f"[{word}]" != MASK
 
 
 def prompt_frame(tokenizer: Any) -> tuple[str, str]:
@@ -266,13 +271,13 @@ SAMPLES_MAX = 16
 ALTERNATIVES = 20  # the most that vLLM and OpenAI return for a position
 ANSWER_TOKENS_MAX = 16  # of an answer
 
-_MASK, _LATER = "[MASK]", "[...]"
+_LATER = "[...]"
 _PROMPT = (
-    f"Predict the one word that stands at {_MASK} in the text below; {_LATER} stands for words left out. "
+    f"Predict the one word that stands at {MASK} in the text below; {_LATER} stands for words left out. "
     "Answer with that word alone, without punctuation or explanation.\n\nText:\n"
 )
 _PROMPT_NUMBER = (
-    f"Predict the number that stands at {_MASK} in the text below; {_LATER} stands for words left out. "
+    f"Predict the number that stands at {MASK} in the text below; {_LATER} stands for words left out. "
     "Answer with that number alone, in digits, without explanation.\n\nText:\n"
 )
 _AROUND_A_WORD = " \t\r\n.,:;!?\"'`*“”‘’"
@@ -340,7 +345,7 @@ class RemoteInfill:
         return found[:count]
 
     def _request(self, blank: Blank, count: int) -> dict[str, Any]:
-        text = f"{blank.before}{_MASK}{_LATER.join(blank.after)}"
+        text = f"{blank.before}{MASK}{_LATER.join(blank.after)}"
         payload: dict[str, Any] = {
             "model": self.name,
             "messages": [{"role": "user", "content": (_PROMPT_NUMBER if blank.number else _PROMPT) + text}],
@@ -401,19 +406,30 @@ def _alternatives(choice: Any) -> dict[str, float]:
     return {word: chance for word, chance in pieces.items() if is_word(word) and normal(word) in frequent}
 
 
-def _masked(path: Path, device: str) -> InfillModel:
-    return MaskedInfill(pretrained_infill(path, device=device))
+class PretrainedInfill(MaskedInfill):
+    """A transformers masked language model (BERT, RoBERTa, ...) that fills blanks. `net` maps, as `InfillNet` does.
 
+    Raises: ValueError for a folder that `load_pretrained` refuses, or a tokeniser without a mask.
+    """
 
-def _causal(path: Path, device: str) -> InfillModel:
-    return causal_infill(path, device=device)
+    def __init__(self, path: Path, *, device: torch.device | str = "cpu") -> None:
+        from transformers import AutoModelForMaskedLM
+
+        own = torch.device(device)
+        self.net, self.vocabulary = load_pretrained(path, AutoModelForMaskedLM, device=own)
+        super().__init__(MaskedLM(vocabulary=self.vocabulary, forward=self.forward, device=own, name=path.name))
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """See `InfillNet.forward`."""
+        logits: torch.Tensor = self.net(input_ids=ids, attention_mask=mask).logits
+        return logits.flatten(0, 1)[positions]
 
 
 # Maps the suffix of a checkpoint's architecture to its loader.
-FOLDERS: dict[str, Callable[[Path, str], InfillModel]] = {
-    "ForMaskedLM": _masked,
-    "ForCausalLM": _causal,
-    "LMHeadModel": _causal,  # the name that GPT-2 uses
+FOLDERS: dict[str, Callable[..., PretrainedInfill | CausalInfill]] = {
+    "ForMaskedLM": PretrainedInfill,
+    "ForCausalLM": causal_infill,
+    "LMHeadModel": causal_infill,  # the name that GPT-2 uses
 }
 
 
@@ -426,12 +442,33 @@ def infill_model(source: InfillSource, *, device: str) -> InfillModel:
         return RemoteInfill(source)
     if source == INFILL_BUNDLED:
         return MaskedInfill(embedded_infill(device=device))
-    if source == INFILL_SMOLLM2:
-        return causal_infill(smollm2_file(), device=device)
-    path = Path(source)
+    return pretrained(model_path(source), device=device)
+
+
+def model_path(source: str) -> Path:
+    """The folder or the file of an operator's model."""
+    return smollm2_file() if source == INFILL_SMOLLM2 else Path(source)
+
+
+def pretrained(path: Path, *, device: torch.device | str) -> PretrainedInfill | CausalInfill:
+    """Load an operator's model. Raises: ValueError if it holds none that fills."""
+    if path.suffix == GGUF:
+        return causal_infill(path, device=device)
     for name in (named := architectures(path)):
         for ending, load in FOLDERS.items():
             if name.endswith(ending):
-                return load(path, device)
+                return load(path, device=device)
     found = ", ".join(named) or "nothing"
     raise ValueError(f"the folder holds {found}, not a model that fills; architectures end in {', '.join(FOLDERS)}")
+
+
+def tuned_infill(source: InfillSource, base: InfillModel, file: Path, *, device: str) -> InfillModel:
+    """The model of `source`, which `base` is, with the adapter in a file. One of an operator shares its weights.
+
+    Raises: ValueError for a file that is no adapter of that model, and for an endpoint.
+    """
+    if source == INFILL_BUNDLED:
+        return MaskedInfill(embedded_infill(file, device=device))
+    if isinstance(source, str) and isinstance(base, PretrainedInfill | CausalInfill):
+        return TunedInfill(base, base_fingerprint(model_path(source)), file)
+    raise ValueError("an endpoint takes no adapter")

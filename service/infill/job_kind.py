@@ -10,7 +10,7 @@ from core.state.stored_files import MODELS
 from core.text.policy import K_DEFAULT
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.infill.spec import InfillSpec
-from gpu_workers.models.sources import INFILL_BUNDLED
+from gpu_workers.models.sources import INFILL_OFF, is_url
 from service.capability import Capability
 from service.config.data_dir import NAME
 from service.config.settings import ROWS_TAKEN, TEXTS_TAKEN, Settings
@@ -101,10 +101,8 @@ class InfillKind(JobKind):
             WorkerCold: what is recognised is not known yet.
         """
         settings = self._settings
-        if settings.infill != INFILL_BUNDLED:
-            raise InvalidInput(
-                "only the bundled language model can be fine-tuned, and this gateway runs another or none"
-            )
+        if settings.infill == INFILL_OFF or is_url(settings.infill):
+            raise InvalidInput("this gateway runs no language model, or one at an endpoint, which cannot be fine-tuned")
         named = {name: getattr(fields, name) for name in ("policy", "mask") if name in fields.model_fields_set}
         applied = self._policies.applied(Terms(**named), owner)
         mask = applied.mask
@@ -140,6 +138,7 @@ class InfillKind(JobKind):
             steps=fields["steps"],
             device=settings.devices[0],
             threads=settings.job_threads,
+            infill=settings.infill,
             tagger=settings.tagger,
             allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
             document_chars_max=settings.document_chars_max,

@@ -8,6 +8,9 @@ import torch
 from corpus_kit import PLANTED, embedding_rows, json_lines, rows
 from job_kit import no_charge, quiet, written_order
 from recogniser_kit import stored
+from tiers import cells
+from tiny_models import checkpoint
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from core.errors import BadCorpus, InstalledFileBroken, InvalidInput, JobFilesLost
 from core.files.disk import FileVersion, file_version
@@ -15,7 +18,7 @@ from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.infill import job as infill_job
-from gpu_workers.infill.fine_tuning import MASK, SPECIAL_MAX, InfillBatches, Obfuscator, shipped_net, stream_of
+from gpu_workers.infill.fine_tuning import InfillBatches, Obfuscator, learner, stream_of
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.jobs.protocol import JobOrder
 from gpu_workers.models.embedded import SHIPPED, embedded_vocabulary, load_adapter, save_adapter
@@ -100,6 +103,50 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
         infill_job.run(job, quiet, no_charge)
 
 
+@pytest.fixture(scope="module")
+def tuned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FileVersion]:
+    """An operator's model, and one that a job has made of it from documents that are full of one word."""
+    folder = tmp_path_factory.mktemp(request.param)
+    base = checkpoint(folder / "base", request.param, CLASSES[request.param])
+    made = [{"text": f"{number} " + "oslo oslo and oslo went to oslo . " * 6} for number in range(100, 140)]
+    spec = InfillSpec("mine", (str(folder / "own.safetensors"),), MaskPolicy(), "top1", 1, 1, 150, infill=str(base))
+    result = infill_job.run(written_order("infill", folder / "job", spec, made), quiet, no_charge)
+    assert result["documents"] == 40
+    return base, file_version(folder / "own.safetensors")
+
+
+CLASSES = {"roberta": AutoModelForMaskedLM, "bert": AutoModelForMaskedLM, "llama": AutoModelForCausalLM}
+
+
+@pytest.mark.parametrize("tuned", cells(CLASSES), indirect=True)
+def test_an_operators_model_learns_from_documents_and_stays_as_it_was(tuned: tuple[Path, FileVersion]) -> None:
+    base, own = tuned
+    sanitiser = Sanitiser(infill=str(base), fill_slots_max=50)
+    text = "the parcel went to Zworykin near our house ."
+
+    def filled(model: FileVersion | None) -> str:
+        (answer,) = sanitiser.run([SanitizeTask(text, FEW, "top1", model=model)])
+        return answer.text.split()[4]
+
+    before = filled(None)
+    assert before not in ("oslo", "Zworykin")
+    assert filled(own) == "oslo"
+    assert filled(None) == before
+    held = b"".join(path.read_bytes() for path in Path(own.path).parent.rglob("*") if path.is_file())
+    assert b"oslo oslo" not in held.replace((base / "tokenizer.json").read_bytes(), b"")
+
+
+@pytest.mark.parametrize("tuned", ["roberta"], indirect=True)
+def test_a_model_made_for_another_base_is_refused(tuned: tuple[Path, FileVersion], tmp_path: Path) -> None:
+    _, own = tuned
+    other = checkpoint(tmp_path / "other", "bert", AutoModelForMaskedLM)
+    task = SanitizeTask("the parcel went to Zworykin .", FEW, "top1", model=own)
+    for source in (str(other), "bundled"):
+        (answer,) = Sanitiser(infill=source, fill_slots_max=50).run([task])
+        assert isinstance(answer, InstalledFileBroken)
+        assert "another INFILL" in answer.title
+
+
 def favouring(path: Path, word: str) -> FileVersion:
     """A model that fills every place with one word."""
     info, tensors = load_adapter(SHIPPED / "infill.safetensors", "infill", weights_fingerprint(bundled_path()))
@@ -130,10 +177,10 @@ def test_each_task_of_a_batch_is_filled_by_its_own_model(tmp_path: Path) -> None
 
 def test_names_are_masked_before_anything_is_trained_on(tmp_path: Path) -> None:
     spec = InfillSpec("mine", (), MaskPolicy(), "topk", 10, 1, STEPS, tagger="bundled")
-    _, net = shipped_net(torch.device("cpu"))
+    model = learner("bundled", torch.device("cpu")).model
     text = "Yesterday Maria Keller flew from Lisbon to Norway. Write to jo@example.org."
 
-    filled = Obfuscator(spec, device=torch.device("cpu")).filled([text], net)
+    filled = Obfuscator(spec, device=torch.device("cpu")).filled([text], model)
 
     (out,) = filled.texts
     assert filled.places >= 3
@@ -141,7 +188,7 @@ def test_names_are_masked_before_anything_is_trained_on(tmp_path: Path) -> None:
     assert not any(name in out for name in ("Maria", "Keller", "Lisbon", "example.org"))
     own = stored(tmp_path, Definition("PROJECT_CODE", deny=("Yesterday",)))
     spec = InfillSpec("mine", (), MaskPolicy(entities=("PROJECT_CODE",), own=(own,)), "topk", 10, 1, STEPS)
-    (out,) = Obfuscator(spec, device=torch.device("cpu")).filled([text], net).texts
+    (out,) = Obfuscator(spec, device=torch.device("cpu")).filled([text], model).texts
     assert out.endswith(" Maria Keller flew from Lisbon to Norway. Write to jo@example.org.")
     assert "Yesterday" not in out
     without = InfillSpec("mine", (), MaskPolicy(entities=("PERSON",)), "topk", 10, 1, STEPS)
@@ -151,13 +198,13 @@ def test_names_are_masked_before_anything_is_trained_on(tmp_path: Path) -> None:
 
 def test_a_document_in_a_language_that_the_mask_refuses_is_skipped_and_counted() -> None:
     spec = InfillSpec("mine", (), MaskPolicy(unknown_language="refuse"), "topk", 10, 1, STEPS)
-    _, net = shipped_net(torch.device("cpu"))
+    model = learner("bundled", torch.device("cpu")).model
     texts = [
         "Please write to jo@example.org.", "Fakturan är fortfarande obetald, kan du kontrollera det?", " ",
         "Ann, 12:30?",
     ]  # fmt: skip
 
-    filled = Obfuscator(spec, device=torch.device("cpu")).filled(texts, net)
+    filled = Obfuscator(spec, device=torch.device("cpu")).filled(texts, model)
 
     assert (len(filled.texts), filled.empty, filled.refused) == (2, 1, 1)
 
@@ -170,7 +217,7 @@ def test_a_batch_asks_for_what_it_hides() -> None:
     asked = batch.ids.reshape(-1)[batch.positions]
     assert batch.ids.numel() == 512
     assert 0.1 < len(asked) / 512 < 0.4
-    assert 0.7 < float((asked == MASK).float().mean()) < 0.98
-    assert (batch.truth > SPECIAL_MAX).all()
+    assert 0.7 < float((asked == 103).float().mean()) < 0.98
+    assert (batch.truth > 103).all()
     assert torch.equal(batches.batch(0, 512).ids, batch.ids)
     assert not torch.equal(batches.batch(1, 512).positions, batch.positions)

@@ -173,8 +173,8 @@ def test_a_chat_template_frames_the_text_and_the_answer(folder: Path, tmp_path: 
 def test_a_model_that_never_ends_a_word_fails_its_document_alone(folder: Path) -> None:
     endless = Sanitiser(infill=str(folder), fill_slots_max=50)
     model = endless._filler._model
-    forward = model._model.forward
-    letter = min(continuations(model._tokenizer, str.isalpha))
+    forward = model.net.forward
+    letter = min(continuations(model.tokenizer, str.isalpha))
 
     def stuck(**inputs: Any) -> Any:
         answer = forward(**inputs)
@@ -182,7 +182,7 @@ def test_a_model_that_never_ends_a_word_fails_its_document_alone(folder: Path) -
             answer.logits[..., letter] = 1e4
         return answer
 
-    model._model.forward = stuck
+    model.net.forward = stuck
     failed, fine = run_batch(
         endless, [SanitizeTask("Why Zworykin?", FEW, "top1"), SanitizeTask("Nobody knows.", FEW, "top1")]
     )
@@ -214,14 +214,14 @@ def test_a_packaged_model_fills_from_both_sides() -> None:
 
 def test_a_model_that_gives_no_number_fails(folder: Path) -> None:
     infill = infill_model(str(folder), device="cpu")
-    forward = infill._model.forward
+    forward = infill.net.forward
 
     def broken(**inputs: Any) -> Any:
         answer = forward(**inputs)
         answer.logits *= float("nan")
         return answer
 
-    infill._model.forward = broken
+    infill.net.forward = broken
     for ask in (lambda: infill.ranked(BLANKS, count=1), lambda: infill.logits(BLANKS)):
         with pytest.raises(RuntimeError, match="not finite"):
             ask()

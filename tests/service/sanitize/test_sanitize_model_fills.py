@@ -148,6 +148,8 @@ def test_without_a_model_its_fills_are_refused_before_anything_is_charged(withou
         assert answer.json()["errors"][0]["field"] == "fill.mode"
     estimate = tenant.http.post("/budget/estimate", json={"documents": [{"text": TEXT}], "fill": dp()})
     assert estimate.status_code == 422
+    job = tenant.http.post("/jobs/infill", json={"name": "own", "documents": [{"text": TEXT}] * 20})
+    assert (job.status_code, "cannot be fine-tuned" in job.text) == (422, True)
     assert tenant.committed("token") == 0.0
     assert sanitize(tenant, fill={"mode": "marker"}).status_code == 200
     fills = next(m["fills"] for m in tenant.http.get("/models").json()["models"] if m["role"] == "sanitize")
