@@ -132,7 +132,7 @@ def generated(smollm2: Any, blanks: Sequence[Blank], size: int) -> None:
         ids = torch.nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=-1).flip(1)
         options = {"num_beams": 4, "num_return_sequences": 4, "max_new_tokens": 3, "pad_token_id": 0}
         shown = {"input_ids": ids.clamp_min(0), "attention_mask": (ids >= 0).long()}
-        smollm2._model.generate(**{name: each.to(smollm2._device) for name, each in shown.items()}, **options)
+        smollm2.net.generate(**{name: each.to(smollm2._device) for name, each in shown.items()}, **options)
 
 
 def beside(name: str, ours: Callable[[], object], theirs: Callable[[int], object], texts: int) -> None:
