@@ -19,23 +19,23 @@ from benchmarks.kit import ROOT, arguments, head, row
 
 # The arguments of each part, the longest first: a part is named after its paper.
 PARTS: dict[str, str] = {
-    "privemb-words": "privemb --data {data} --parts words",
-    "privemb-figures": "privemb --data {data} --parts figures --figures {results}",
-    "privemb-sentences": "privemb --data {data} --parts sentences --trials 1",
+    "ewtune-accuracy": "finetune --data {data} --parts paper --seeds 10",
     "sentdp-figure-4": "sentdp --data {data} --documents 2000 --train 1500 --figures {results}",
+    "infill-conll": "obfuscation --data {data} --corpus CoNLL-2003 --masks allow_list vocabulary entity",
+    "infill-wikitext": "obfuscation --data {data} --corpus WikiText-2",
+    "infill-imdb": "obfuscation --data {data} --corpus IMDB",
+    "pearl-digits": "synthesis.digits --epsilons 1 75 10 0.2 --runs 3",
+    "infill-smollm2": "obfuscation --data {data} --corpus IMDB --masks entity --smollm2 --fine-tuning-steps 12",
+    "privemb-sentences": "privemb --data {data} --parts sentences --trials 1",
+    "pearl-adult": "synthesis --data {data} --runs 3 --figures {results}",
+    "ewtune-noise": "finetune --data {data} --parts multipliers",
+    "ewtune-epsilons": "finetune --data {data} --parts epsilons --figure {results}/ewtune-epsilon.svg",
+    "pearl-epsilons": "synthesis --data {data} --runs 1 --epsilons 0.2 0.5 2 4 10 --only pearl marginals aim",
     "sentdp-single": "sentdp.few_sentences --data {data} --documents 500",
     "sentdp-retrieval": "sentdp.retrieval --data {data} --documents 1200",
-    "pearl-adult": "synthesis --data {data} --runs 3 --figures {results}",
-    "pearl-digits": "synthesis.digits --epsilons 1 75 10 0.2 --runs 3",
-    "pearl-epsilons": "synthesis --data {data} --runs 1 --epsilons 0.2 0.5 2 4 10 --only pearl marginals aim",
     "pearl-power": "synthesis.power",
-    "infill-smollm2": "obfuscation --data {data} --corpus IMDB --masks entity --smollm2 --fine-tuning-steps 12",
-    "infill-wikitext": "obfuscation --data {data} --corpus WikiText-2",
-    "infill-conll": "obfuscation --data {data} --corpus CoNLL-2003 --masks allow_list vocabulary entity",
-    "infill-imdb": "obfuscation --data {data} --corpus IMDB",
-    "ewtune-accuracy": "finetune --data {data} --parts paper --seeds 10",
-    "ewtune-epsilons": "finetune --data {data} --parts epsilons --figure {results}/ewtune-epsilon.svg",
-    "ewtune-noise": "finetune --data {data} --parts multipliers",
+    "privemb-words": "privemb --data {data} --parts words",
+    "privemb-figures": "privemb --data {data} --parts figures --figures {results}",
 }
 _AT_ONCE = 2
 
