@@ -289,7 +289,7 @@ def _train(
     training.use_average()
 
 
-class Learner(Protocol):
+class FineTunable(Protocol):
     """A language model that is trained. `model` fills with it in its present state. `info` describes its file."""
 
     info: AdapterInfo
@@ -381,7 +381,7 @@ class CausalLearner:
         return self.model.prompt(asked.ids), answer.ids
 
 
-def learner(source: str, device: torch.device) -> Learner:
+def learner(source: str, device: torch.device) -> FineTunable:
     """The language model that `source` names, as it is, ready to be trained: not an endpoint and not off.
 
     Raises: ValueError for a folder whose model does not fill or cannot be trained.

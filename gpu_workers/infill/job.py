@@ -38,7 +38,7 @@ from gpu_workers.jobs.protocol import (
 )
 
 if TYPE_CHECKING:
-    from gpu_workers.infill.fine_tuning import FilledTexts, Learner
+    from gpu_workers.infill.fine_tuning import FilledTexts, FineTunable
     from gpu_workers.models.embedded import AdapterInfo
 
 DOCUMENTS_MIN = 20
@@ -134,7 +134,7 @@ def _unpacked(shard: bytes) -> FilledTexts:
     return FilledTexts(**orjson.loads(shard))
 
 
-def _saved(path: Path, info: AdapterInfo, trained: Learner) -> None:
+def _saved(path: Path, info: AdapterInfo, trained: FineTunable) -> None:
     from gpu_workers.models.embedded import load_adapter, save_adapter
 
     save_adapter(path, info, trained.parameters())
