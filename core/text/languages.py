@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import regex  # type: ignore[import-untyped]
 
 from core.errors import InvalidInput
-from core.text.policy import ALLOW_LIST_DEFAULT, AUTO, ENTITIES, REFUSE, MaskPolicy
+from core.text.policy import AUTO, ENGLISH_ALLOW_LISTS, ENTITIES, REFUSE, MaskPolicy
 
 ENGLISH = "en"
 LANGUAGES = (ENGLISH, "de", "es", "fr", "it", "nl", "pl", "pt")
@@ -40,7 +40,7 @@ def check_language(language: str, *, techniques: tuple[str, ...], allow_list: st
         return
     if "vocabulary" in techniques:
         raise InvalidInput("The vocabulary is English.", field="mask.techniques")
-    if "allow_list" in techniques and allow_list == ALLOW_LIST_DEFAULT:
+    if "allow_list" in techniques and allow_list in ENGLISH_ALLOW_LISTS:
         raise InvalidInput("This allow list is English.", field="mask.allow_list")
 
 

@@ -31,6 +31,7 @@ VOCABULARY_SIZE_MIN = 100
 VOCABULARY_SIZE_MAX = 100_000
 VOCABULARY_SIZE_DEFAULT = 10_000
 ALLOW_LIST_DEFAULT = "general"
+ENGLISH_ALLOW_LISTS = (ALLOW_LIST_DEFAULT, "general-5000")  # those that the package ships
 ALLOW_LIST_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 # name -> `module:function(text, tokens, policy, lists) -> list[Mask]`; the first row wins a tie between techniques

@@ -105,6 +105,7 @@ def test_what_a_language_lacks_is_refused():
         ("", ("entity",), "general", "mask.language"),
         ("fr", ("entity", "vocabulary"), "general", "mask.techniques"),
         ("pl", ("allow_list",), "general", "mask.allow_list"),
+        ("pl", ("allow_list",), "general-5000", "mask.allow_list"),
     ]:
         with pytest.raises(InvalidInput) as caught:
             check_language(language, techniques=techniques, allow_list=allow_list)

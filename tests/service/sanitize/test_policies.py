@@ -186,7 +186,7 @@ def test_a_policy_for_everybody_binds_whoever_has_none_of_their_own(tmp_path: Pa
 def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
     none = load_policies(Settings(data_dir=tmp_path), lists=("general",))
     assert none.visible("acme") == []
-    assert none.allow_lists("acme") == ("general",)
+    assert none.allow_lists("acme") == ("general", "general-5000")
     assert none.applied(request(), "acme") == request()
     with pytest.raises(InvalidInput):
         none.applied(request(policy="clinical"), "acme")
