@@ -5,8 +5,8 @@ with a digit is masked unless the list contains exactly that token, because numb
 and hyphenations are our rule.
 
 An allow list has the words that an operator considers safe to keep. It is a text file of words, one or more on a line;
-`#` starts a comment. The package ships `general` and `general-5000`. An operator's directory adds `<name>.txt` files and may replace a
-shipped one. Names never come from a path of the caller.
+`#` starts a comment. The package ships `general` and `general-5000`. An operator's directory adds `<name>.txt` files
+and may replace a shipped one. Names never come from a path of the caller.
 """
 
 from collections.abc import Callable, Sequence
