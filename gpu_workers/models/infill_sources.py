@@ -90,9 +90,9 @@ class CausalInfill:
     """A causal language model (LLaMA type) that fills blanks. `model`, `tokenizer`: as loaded by transformers.
 
     The prompt asks the model to write the text again with each [MASK] filled in, in the form by which Vats et al. 2023
-    fine-tune LLaMA2; this model is not fine-tuned. The text to the left of the blank begins the model's answer, so the
-    next word that it would write is the word for the blank. The model reads both sides of the blank, in a window of
-    pieces around it. Blanks that are not filled yet are [MASK].
+    fine-tune LLaMA2. The text to the left of the blank begins the model's answer, so the next word that it would write
+    is the word for the blank. The model reads both sides of the blank, in a window of pieces around it. Blanks that are
+    not filled yet are [MASK].
 
     A text cannot make the model fill more than one word for its own blank: each blank has a row of its own, a text that
     spells a special token is read as plain letters, and only pieces that consist of letters are taken from the answer,
