@@ -71,7 +71,7 @@ def test_an_unknown_allow_list_is_refused_even_for_an_empty_text():
 def test_an_operator_adds_a_list(tmp_path):
     (tmp_path / "clinic.txt").write_text("# words\nThe patient\nslept 5\n")
     lists = AllowLists(tmp_path)
-    assert lists.names == ("clinic", "general")
+    assert lists.names == ("clinic", "general", "general-5000")
     policy = MaskPolicy(techniques=("allow_list",), allow_list="clinic")
     assert sanitize("the Patient slept 5 or 6 hours", policy, "class_marker", lists=lists).text == (
         "the Patient slept 5 [WORD]"
