@@ -56,7 +56,8 @@ def _parameters(net: Any) -> dict[str, nn.Parameter]:
 
 
 class TunedInfill:
-    """`base` with an adapter, which its network holds only during a call. Not for two threads at the same time.
+    """`base` with an adapter, which its network holds only during a call, also if that fails: nobody else's fill is by
+    it. Not for two threads at the same time.
 
     Raises: ValueError for a file that is no adapter of a base with this fingerprint.
     """
@@ -78,10 +79,10 @@ class TunedInfill:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        with torch.no_grad():
-            for name, own in self._slot.items():
-                own.copy_(self._tensors[name])
         try:
+            with torch.no_grad():
+                for name, own in self._slot.items():
+                    own.copy_(self._tensors[name])
             yield
         finally:
             with torch.no_grad():

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from core.errors import BadCorpus, InstalledFileBroken, InvalidInput, JobFilesLost
 from core.files.disk import FileVersion, file_version
+from core.text.model_fills import Blank
 from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser
@@ -24,6 +25,8 @@ from gpu_workers.jobs.protocol import JobOrder
 from gpu_workers.models.embedded import SHIPPED, embedded_vocabulary, load_adapter, save_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
+from gpu_workers.models.infill_sources import pretrained
+from gpu_workers.models.lora import TunedInfill, base_fingerprint, slot
 
 ADDRESS = "jo@example.org"
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
@@ -134,6 +137,17 @@ def test_an_operators_model_learns_from_documents_and_stays_as_it_was(tuned: tup
     assert filled(None) == before
     held = b"".join(path.read_bytes() for path in Path(own.path).parent.rglob("*") if path.is_file())
     assert b"oslo oslo" not in held.replace((base / "tokenizer.json").read_bytes(), b"")
+
+
+@pytest.mark.parametrize("tuned", ["roberta"], indirect=True)
+def test_an_adapter_that_fails_halfway_leaves_nothing_in_the_base(tuned: tuple[Path, FileVersion]) -> None:
+    base, own = tuned
+    model = pretrained(base, device="cpu")
+    adapted = TunedInfill(model, base_fingerprint(base), Path(own.path))
+    adapted._tensors[list(adapted._tensors)[-1]] = torch.ones(3, 3, 3)
+    with pytest.raises(RuntimeError):
+        adapted.ranked([Blank("the parcel went to ", (" near our house .",))], count=1)
+    assert not any(parameter.any() for parameter in slot(model.net).values())
 
 
 @pytest.mark.parametrize("tuned", ["roberta"], indirect=True)
