@@ -168,6 +168,7 @@ class Ledger(LedgerReader):
         route: str | None = None,
         words: Mapping[str, str] | None = None,
         hold_ttl_ms: int | None = None,
+        release_id: str | None = None,
     ) -> Reserved | Replay:
         """Hold the cost of a release, or return the result of an earlier release under the same claim.
 
@@ -182,6 +183,9 @@ class Ledger(LedgerReader):
         to, such as `embed/sentdp`. `words` are the `purpose` and the `recipient` of the release, as its request states
         them. The journal entries of the release contain all of these.
 
+        A second call with the same `release_id` returns the hold of the first one while that is open, and then raises
+        HoldNotOpen for a while. Without one the release gets a random id.
+
         Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, UnknownTenant,
         UnknownAccount, InvalidInput, TenantLimitReached, TenantInactive.
         """
@@ -189,7 +193,7 @@ class Ledger(LedgerReader):
             hold_ttl_ms = self._hold_ttl_ms
         elif hold_ttl_ms <= 0:
             raise ValueError("the hold TTL must be at least one millisecond")
-        release_id = secrets.token_hex(16)
+        release_id = names.check_hex(release_id, length=32) if release_id else secrets.token_hex(16)
         found, stored = await self._priced(
             tenant,
             Debits(tenant, charges, self._master_key),

@@ -213,6 +213,11 @@ def job_key(owner: str, job_id: str) -> str:
     return f"{{{check_owner(owner)}}}:job:{check_hex(job_id, length=JOB_ID_LENGTH)}"
 
 
+def job_holds_key(owner: str, job_id: str) -> str:
+    """The holds of the parts of one job, a hash by the number of the part."""
+    return f"{job_key(owner, job_id)}:holds"
+
+
 def files_key(owner: str, area: str) -> str:
     """The owner's files of one area in the blob store, a hash by name (`core.state.stored_files`)."""
     return f"{{{check_owner(owner)}}}:files:{check_label(area)}"

@@ -1,8 +1,9 @@
 -- State machine of one job: queued -> running -> succeeded | failed | cancelled. A final state never changes.
 -- KEYS[1] is "{owner}:tenant" as in every script. The script accesses the keys "{owner}:job..." and the keys that
 -- settling a hold needs, and no others.
--- args.action: create, take, back, renew, progress, checkpoint, charge, seal, finish or cancel. Every action
--- is replay-safe: repeating it returns the same answer. `seq` increases with every change that a listener can observe.
+-- args.action: create, take, back, renew, progress, checkpoint, hold, charge, refund, seal, finish, pause, resume or
+-- cancel. Every action is replay-safe: repeating it returns the same answer. `seq` increases with every change that a
+-- listener can observe.
 --
 -- `run` is the fence: a random name of one attempt. Every change by an attempt requires that the job is running and
 -- that `run` holds it. An attempt that another one has replaced changes nothing any more. `lease_ms` is when, on the
@@ -15,8 +16,14 @@
 -- A job that charges owns the hold `release`. When the job is created, the hold leaves the list of holds that expire.
 -- From then on only this script settles the hold, atomically with the change of the job's record. "charge" spends the
 -- hold before any noise is drawn. A job that ends without a charge refunds it. Python prepends settle.lua and stored.lua.
+--
+-- A job that is charged in parts owns a hold for each part. "{owner}:job:<id>:holds" maps the number of a part to its
+-- open hold and the hold's amount, or to "spent". "hold" adds one, "charge" spends one and "refund" ends one, each by
+-- itself: a hold may debit a thousand accounts. `open_holds` counts those that are open. A job with an open hold does
+-- not end; an attempt refunds its holds first, also that of a job which was cancelled while it waited.
 local CANCEL_GRACE_MS = 60000 -- a live holder carries out a cancel request within seconds
 local key = base .. "job:" .. args.job
+local holds_key = key .. ":holds"
 
 local function read()
   local flat, job = redis.call("HGETALL", key), {}
@@ -45,6 +52,30 @@ local function settled(job, transition, state, spends)
   return cmsgpack.unpack(settle(transition, state, spends)[1]).outcome == state
 end
 
+-- The answer for a hold that is not open any more; nil for one that is.
+local function ended_hold()
+  local hold = read_release(args.release)
+  if not (hold and hold.state == "held") then
+    return answer({ outcome = "not-open", state = hold and hold.state or "unknown" })
+  end
+end
+
+local function own_hold()
+  redis.call("ZREM", base .. "overdue", args.release) -- a job may wait for hours, so the job settles the hold
+end
+
+-- Adds an amount {epsilon, delta} to a field of the job, with a sign.
+local function plus(field, amount, sign)
+  local epsilon, delta = string.match(field, "(%d+) (%d+)")
+  return text(epsilon + sign * amount[1]) .. " " .. text(delta + sign * amount[2])
+end
+
+-- Returns the open hold of a part: its release, and its amount {epsilon, delta}; nil if none is open.
+local function open_hold(part)
+  local release, epsilon, delta = string.match(redis.call("HGET", holds_key, part) or "", "(%x+) (%d+) (%d+)")
+  return release, { tonumber(epsilon), tonumber(delta) }
+end
+
 local function finish(status, problem, result)
   local before = read()
   local ends = { status = status, problem = problem, result = result, ended_ms = text(now), reserved = "0 0" }
@@ -57,6 +88,7 @@ local function finish(status, problem, result)
   redis.call("HDEL", key, "bytes")
   redis.call("ZREM", base .. "jobs:open", args.job)
   redis.call("PEXPIRE", key, text(args.retention_ms))
+  redis.call("PEXPIRE", holds_key, text(args.retention_ms))
 end
 
 -- Removes the list entries of jobs whose records have expired, oldest first. Each creation prunes up to 100 entries.
@@ -97,9 +129,9 @@ if args.action == "create" then
   if not bytes_fit(args.bytes, args.bytes_max) then
     return answer({ outcome = "full" })
   end
-  local hold = args.release and read_release(args.release)
-  if args.release and not (hold and hold.state == "held") then
-    return answer({ outcome = "not-open", state = hold and hold.state or "unknown" })
+  local ended = args.release and ended_hold()
+  if ended then
+    return ended
   end
   write({
     kind = args.kind, label = args.label, status = "queued", stage = "queued", progress = "0", gateway = args.gateway,
@@ -108,7 +140,7 @@ if args.action == "create" then
   })
   count_bytes(args.bytes)
   if args.release then
-    redis.call("ZREM", base .. "overdue", args.release) -- a job may wait for hours, so its end settles the hold
+    own_hold()
   end
   redis.call("ZADD", base .. "jobs:open", text(now), args.job)
   redis.call("ZADD", base .. "jobs", 0, string.format("%013d", 10 ^ 13 - now) .. "-" .. args.job)
@@ -119,19 +151,27 @@ if not job.status then
   return answer({ outcome = "unknown" })
 end
 local held = job.status == "running" and job.run == args.run
+local holds = tonumber(job.open_holds or "0")
 
 if args.action == "take" then
+  if job.status == "paused" then
+    return respond("elsewhere")
+  end
   if job.status ~= "queued" and job.status ~= "running" or held then
     return respond(held and "taken" or "ended")
   end
   if job.status == "running" and job.gateway ~= args.gateway and tonumber(job.lease_ms or "0") > now then
     return respond("elsewhere") -- its holder is alive
   end
-  if job.cancel_ms then
+  if job.status == "running" and job.pause_ms and not job.cancel_ms then -- its holder died before it could pause it
+    write({ status = "paused", stage = "paused", run = "" })
+    return respond("elsewhere")
+  end
+  if holds == 0 and job.cancel_ms then
     finish("cancelled")
     return respond("ended")
   end
-  if not job.outcome and tonumber(job.attempts) >= args.attempts_max then
+  if holds == 0 and not job.outcome and tonumber(job.attempts) >= args.attempts_max then
     finish("failed", args.exhausted)
     return respond("ended")
   end
@@ -145,7 +185,8 @@ end
 
 if args.action == "back" then -- in order, so the attempt does not count
   if held then
-    write({ status = "queued", stage = "queued", run = "", attempts = text(job.attempts - 1) })
+    local status = job.pause_ms and not job.cancel_ms and "paused" or "queued"
+    write({ status = status, stage = status, run = "", attempts = text(job.attempts - 1) })
     redis.call("HDEL", key, "lease_ms")
   end
   return respond("back")
@@ -174,6 +215,54 @@ if args.action == "progress" then
   return respond(held and "held" or "lost")
 end
 
+if args.action == "hold" then -- the job owns this hold from now on
+  local kept = redis.call("HGET", holds_key, args.part)
+  if kept then
+    return respond(string.find(kept, args.release, 1, true) and "owned" or "other")
+  end
+  if not held or job.cancel_ms then
+    return respond("refused")
+  end
+  local ended = ended_hold()
+  if ended then
+    return ended
+  end
+  local amount = { integer(args.epsilon), integer(args.delta) }
+  write({ reserved = plus(job.reserved, amount, 1), open_holds = text(holds + 1) })
+  redis.call("HSET", holds_key, args.part, args.release .. " " .. text(amount[1]) .. " " .. text(amount[2]))
+  own_hold()
+  return respond("owned")
+end
+
+if args.action == "charge" and args.part then -- the last step before any noise of this part is drawn
+  if redis.call("HGET", holds_key, args.part) == "spent" then
+    return respond(held and "charged" or "refused")
+  end
+  local release, amount = open_hold(args.part)
+  if not held or job.cancel_ms or not release then
+    return respond("refused")
+  end
+  if not settled({ release = release }, "commit", "committed", true) then
+    return answer({ outcome = "not-open", state = "unknown" })
+  end
+  write({ reserved = plus(job.reserved, amount, -1), spent = plus(job.spent, amount, 1), open_holds = text(holds - 1) })
+  redis.call("HSET", holds_key, args.part, "spent")
+  return respond("charged")
+end
+
+if args.action == "refund" then -- of a part that was not begun
+  local release, amount = open_hold(args.part)
+  if held and release then
+    local refunded = settled({ release = release }, "cancel", "cancelled", false)
+    write({
+      reserved = plus(job.reserved, amount, -1), open_holds = text(holds - 1),
+      spent = refunded and job.spent or plus(job.spent, amount, 1),
+    })
+    redis.call("HSET", holds_key, args.part, refunded and "refunded" or "spent")
+  end
+  return respond(held and "held" or "lost")
+end
+
 if args.action == "charge" then -- the last step before any noise is drawn
   if not held or job.cancel_ms and job.spent == "0 0" then
     return respond("refused")
@@ -196,6 +285,9 @@ end
 
 if args.action == "finish" then
   local replaced = {}
+  if held and holds > 0 then
+    error("a job with open holds does not end")
+  end
   if held then
     finish(args.status, args.problem, args.result)
     if args.status == "succeeded" then
@@ -209,12 +301,32 @@ if args.action == "finish" then
   return answer({ outcome = finished and "finished" or "lost", job = read(), replaced = replaced })
 end
 
-if args.action == "cancel" then
+if args.action == "pause" then
   if job.status == "queued" then
+    write({ status = "paused", stage = "paused", pause_ms = text(now) })
+  elseif job.status == "running" and not job.pause_ms then
+    write({ pause_ms = text(now) })
+  end
+  return respond("pausing")
+end
+
+if args.action == "resume" then
+  if job.pause_ms then
+    redis.call("HDEL", key, "pause_ms")
+    write(job.status == "paused" and { status = "queued", stage = "queued" } or {})
+  end
+  return respond("resumed")
+end
+
+if args.action == "cancel" then
+  local waits = job.status == "queued" or job.status == "paused"
+  if waits and holds == 0 then
     finish("cancelled")
+  elseif waits and not job.cancel_ms then -- the next attempt refunds the holds and ends the job
+    write({ cancel_ms = text(now), status = "queued", stage = "queued" })
   elseif job.status == "running" and not job.cancel_ms then
     write({ cancel_ms = text(now) })
-  elseif job.status == "running" and now - job.cancel_ms >= CANCEL_GRACE_MS then
+  elseif job.status == "running" and holds == 0 and now - job.cancel_ms >= CANCEL_GRACE_MS then
     finish("cancelled") -- the holder is presumed dead; if it resumes, it finds the job ended
   end
   return respond("cancelling")

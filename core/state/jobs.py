@@ -34,12 +34,14 @@ from core.state.stored_files import NamedEntry, StoredEntry, unpacked_entry
 METRICS = frozenset(
     {"step", "steps", "public_rows", "public_accuracy", "public_balanced_accuracy", "public_macro_f1"}
     | {"public_labels_given"}
+    | {"rows", "rows_written", "rows_unreadable"}  # of a bulk release: their numbers are public
 )
 
 
 class JobStatus(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
+    PAUSED = "paused"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -58,8 +60,9 @@ class JobRecord:
     `run` is the attempt that holds a running job, `gateway` the gateway of it, and `lease_ms` when another gateway may
     replace it. `state` is the manifest of the job's files in the blob store.
     `outcome` is the blob of the outcome that the job publishes; None if none is sealed.
-    `reserved` and `spent` are the privacy costs of the job's hold in the ledger. They are zero for a job that charges
-    nothing.
+    `reserved` and `spent` are the privacy costs of the job's holds in the ledger. They are zero for a job that charges
+    nothing. `open_holds` is the number of parts whose holds are neither spent nor refunded, of a job that is charged in
+    parts.
     """
 
     owner: str
@@ -85,6 +88,8 @@ class JobRecord:
     problem: Mapping[str, Any] | None
     result: Mapping[str, Any] | None
     outcome: str | None = None
+    pause_requested: bool = False
+    open_holds: int = 0
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,8 @@ def record_of(owner: str, job_id: str, job: Mapping[str, str]) -> JobRecord:
         problem=orjson.loads(job["problem"]) if "problem" in job else None,
         result=orjson.loads(job["result"]) if "result" in job else None,
         outcome=job.get("outcome"),
+        pause_requested="pause_ms" in job,
+        open_holds=int(job.get("open_holds", 0)),
         **times,
     )
 
@@ -333,7 +340,9 @@ class JobStore:
         return bool(found["outcome"] == "held")
 
     async def put_back(self, owner: str, job_id: str, *, run: str) -> JobRecord:
-        """Queue the job again: the gateway shuts down in order, or its turn has ended. The attempt does not count."""
+        """Queue the job again: the gateway shuts down in order, or its turn has ended. The attempt does not count.
+
+        A job whose pause was requested becomes paused."""
         return record_of(owner, job_id, (await self._run("back", owner, job_id, run=run))["job"])
 
     async def progress(
@@ -361,14 +370,34 @@ class JobStore:
         )
         return record_of(owner, job_id, found["job"])
 
-    async def charge(self, owner: str, job_id: str, *, run: str) -> bool:
-        """Spend the job's hold. Returns True once it is spent, also by an earlier call. Draw noise only after that.
+    async def own_hold(self, owner: str, job_id: str, *, run: str, part: int, hold: JobHold) -> bool | None:
+        """Let the job own an open hold for one of its parts: it then does not expire, `charge` spends it and `refund`
+        ends it. Returns whether the job owns it; False if the part has another hold, None if cancellation was requested
+        or `run` does not hold the job. Raises HoldNotOpen, UnknownJob."""
+        amount = {"epsilon": hold.amount.epsilon_nano, "delta": hold.amount.delta_femto}
+        release = names.check_hex(hold.release_id, length=32)
+        found = await self._run("hold", owner, job_id, run=run, part=str(part), release=release, **amount)
+        return None if found["outcome"] == "refused" else found["outcome"] == "owned"
+
+    async def holds(self, owner: str, job_id: str) -> dict[int, bool]:
+        """Return the parts of a job that have, or had, a hold, and whether it is open."""
+        found = await self._client.call("HGETALL", names.job_holds_key(owner, job_id))
+        return {int(part): b" " in value for part, value in found.items()}
+
+    async def refund(self, owner: str, job_id: str, *, run: str, part: int) -> None:
+        """Refund the hold of a part, if it is open. Call this only if no noise of the part was drawn."""
+        await self._run("refund", owner, job_id, run=run, part=str(part))
+
+    async def charge(self, owner: str, job_id: str, *, run: str, part: int | None = None) -> bool:
+        """Spend the job's hold, or that of one part. Returns True once it is spent, also by an earlier call. Draw noise
+        only after that.
 
         Returns False and spends nothing if cancellation was requested or `run` does not hold the job. The hold and the
         job's `spent` change atomically, so a crash or a lost reply neither charges twice nor makes them differ.
         Raises HoldNotOpen if the hold has ended in another way.
         """
-        return bool((await self._run("charge", owner, job_id, run=run))["outcome"] == "charged")
+        named = None if part is None else str(part)
+        return bool((await self._run("charge", owner, job_id, run=run, part=named))["outcome"] == "charged")
 
     async def seal(self, owner: str, job_id: str, *, run: str, outcome: str) -> str | None:
         """Decide that the job publishes the stored `outcome`, unless one was sealed before. Returns the name of the
@@ -390,7 +419,7 @@ class JobStore:
         """End a job that `run` holds, and store the entries of its `files` with it, in one script.
 
         A job that has ended or that another attempt holds does not change, and none of its files get a name. A hold
-        that was not charged is refunded atomically with this change.
+        that was not charged is refunded atomically with this change; the holds of parts were refunded before.
         """
         ends = {"problem": packed_json(problem_of(problem)) if problem else None, "result": packed_json(result)}
         named = [each.packed() for each in files]
@@ -406,6 +435,14 @@ class JobStore:
         A repeated call cancels a job that still runs one minute after the first request: its gateway is presumed dead.
         """
         return record_of(owner, job_id, (await self._run("cancel", owner, job_id))["job"])
+
+    async def pause(self, owner: str, job_id: str) -> JobRecord:
+        """Pause a queued job, or request it of a running one. An ended job does not change."""
+        return record_of(owner, job_id, (await self._run("pause", owner, job_id))["job"])
+
+    async def resume(self, owner: str, job_id: str) -> JobRecord:
+        """Queue a paused job again, or withdraw the request."""
+        return record_of(owner, job_id, (await self._run("resume", owner, job_id))["job"])
 
     async def get(self, owner: str, job_id: str) -> JobRecord:
         """Return a job. Raises UnknownJob, also for another owner's job."""

@@ -1,9 +1,9 @@
 """A job's process: `python -m gpu_workers.jobs.process FD`.
 
 It receives one `JobOrder` over the inherited socket, reports its progress and ends with `Succeeded` or `Failed`. Before
-a job draws noise, it requests its charge and waits until the gateway's ledger has recorded it. The process exits at
-once when the socket closes; the next attempt resumes from its checkpoints. Text exists only in its memory and in the
-job's encrypted files. An exception is reported as a fixed word, and core dumps are disabled.
+a job draws noise, it requests its charge and waits until the gateway's ledger has recorded it (`Exchange`). The
+process exits at once when the socket closes; the next attempt resumes from its checkpoints. Text exists only in its
+memory and in the job's encrypted files. An exception is reported as a fixed word, and core dumps are disabled.
 """
 
 import contextlib
@@ -16,17 +16,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
+from typing import Any
 
 from core.errors import JobFailed
 from core.files.processes import FileLock
 from core.memory import limit_memory
 from gpu_workers.jobs.protocol import (
+    BUDGET,
     RUN_LOCK,
     Charged,
     ChargeRequested,
     Failed,
+    Held,
+    HoldRequested,
     JobFunction,
     JobOrder,
     JobProgress,
@@ -66,25 +70,60 @@ def _is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
     return any(sign in str(error) for sign in ("can't allocate memory", "can't start new thread"))
 
 
-def _receive(connection: Connection, charged: threading.Event) -> None:
+class Exchange:
+    """The messages between a job's code and its gateway: a `Charge`, and a `ReportProgress` as `report`."""
+
+    def __init__(self, send: Callable[[Any], None]) -> None:
+        self._send = send
+        self._answered = threading.Condition()
+        self._charged: set[int | None] = set()
+        self._asked: set[int | None] = set()
+        self._held: dict[int, JobFailed | None] = {}
+
+    def received(self, message: Any) -> None:
+        """Take an answer of the gateway, on another thread than the job's."""
+        with self._answered:
+            if isinstance(message, Charged):
+                self._charged.add(message.part)
+            elif isinstance(message, Held):
+                self._held[message.part] = message.problem
+            self._answered.notify_all()
+
+    def report(self, stage: str, fraction: float, metrics: Mapping[str, float] | None = None, /) -> None:
+        self._send(JobProgress(stage, min(max(fraction, 0.0), 1.0), metrics))
+
+    def ask(self, part: int | None, /) -> None:
+        if part not in self._asked:
+            self._asked.add(part)
+            self._send(ChargeRequested(part))
+
+    def __call__(self, part: int | None = None, /) -> None:
+        self.ask(part)
+        with self._answered:
+            self._answered.wait_for(lambda: part in self._charged)
+
+    def hold(self, part: int, rows: int, subjects: Mapping[str, int] | None = None, /) -> bool:
+        self._send(HoldRequested(part, rows, subjects))
+        with self._answered:
+            self._answered.wait_for(lambda: part in self._held)
+        problem = self._held[part]
+        if problem is not None and problem.reason != BUDGET:
+            raise problem
+        return problem is None
+
+
+def _receive(connection: Connection, exchange: Exchange) -> None:
     """Read messages until the gateway closes the socket or dies, then exit the process."""
     with contextlib.suppress(Exception):
         while True:
-            if isinstance(connection.recv(), Charged):
-                charged.set()
+            exchange.received(connection.recv())
     os._exit(1)
 
 
-def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> Succeeded | Failed:
-    def report(stage: str, fraction: float, metrics: Mapping[str, float] | None = None) -> None:
-        connection.send(JobProgress(stage, min(max(fraction, 0.0), 1.0), metrics))
-
-    def charge() -> None:
-        connection.send(ChargeRequested())
-        charged.wait()
-
+def run_job(order: JobOrder, exchange: Exchange) -> Succeeded | Failed:
+    """Run a job's function. An exception becomes a problem of fixed words."""
     try:
-        return Succeeded(job_function(order.entry_point)(order, report, charge))
+        return Succeeded(job_function(order.entry_point)(order, exchange.report, exchange))
     except JobFailed as problem:
         return Failed(problem)
     except (MemoryError, RuntimeError) as error:
@@ -108,16 +147,15 @@ def main() -> int:
     with contextlib.closing(Connection(int(sys.argv[1]))) as connection:
         try:
             order: JobOrder = connection.recv()
-            charged = threading.Event()
-            threading.Thread(target=_receive, args=(connection, charged), daemon=True).start()
+            exchange = Exchange(connection.send)
+            threading.Thread(target=_receive, args=(connection, exchange), daemon=True).start()
             if order.memory_bytes_max:
                 limit_memory(order.memory_bytes_max)
             yield_to_requests(order.priority)
             lock = FileLock(order.folder / RUN_LOCK)
             if not _acquired(lock):
                 return 1
-            outcome = _run(connection, order, charged)
-            connection.send(outcome)
+            connection.send(run_job(order, exchange))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return 1
     return 0

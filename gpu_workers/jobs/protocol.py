@@ -18,12 +18,28 @@ from core.errors import JobFailed, JobFilesLost
 from core.files.disk import FileVersion, file_version, sync_folder
 from core.files.encrypted_file import decrypt, encrypt, read_encrypted
 
+BUDGET = "budget-exhausted"  # why a part is not held that the budget does not admit
 INPUT = "input"  # the file that holds the uploaded data
 # How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
 Priority = Literal["idle", "low", "normal"]
-# Returns once the job's cost is spent in the ledger. A job draws noise only after this call. Kinds that charge nothing
-# do not call it.
-Charge = Callable[[], None]
+
+
+class Charge(Protocol):
+    """The job's cost in the ledger. Kinds that charge nothing use none of this.
+
+    A job that is charged in parts first calls `hold` for each part. When it has done so for all of them, it draws one
+    part after another, each after its charge. What is never charged is refunded at the end of the job.
+    """
+
+    def __call__(self, part: int | None = None, /) -> None:
+        """Return once the cost of the job, or of this part, is spent. Draw noise only after that."""
+
+    def ask(self, part: int, /) -> None:
+        """Ask for the charge of a part that the job is about to draw. `charge(part)` then waits less."""
+
+    def hold(self, part: int, rows: int, subjects: Mapping[str, int] | None = None, /) -> bool:
+        """Hold the cost of a part: of its rows, or of as many rows of each subject. A repeated call changes nothing.
+        Returns False if the budget does not admit it. Raises JobFailed for whatever else rules it out."""
 
 
 class ReportProgress(Protocol):
@@ -67,13 +83,34 @@ class JobProgress:
 
 
 @dataclass(frozen=True)
+class HoldRequested:
+    """The job knows the size of a part: its rows, and of how many rows of each subject it consists, if it has any."""
+
+    part: int
+    rows: int
+    subjects: Mapping[str, int] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Held:
+    """The gateway's answer: the job owns the hold of the part, or why not."""
+
+    part: int
+    problem: JobFailed | None = None
+
+
+@dataclass(frozen=True)
 class ChargeRequested:
-    """The job is about to draw noise. It draws none before it receives `Charged`."""
+    """The job is about to draw noise, of this part or at all. It draws none before it receives `Charged`."""
+
+    part: int | None = None
 
 
 @dataclass(frozen=True)
 class Charged:
-    """The gateway's answer: the ledger has spent the job's hold, in this attempt or an earlier one."""
+    """The gateway's answer: the ledger has spent the hold of the job or the part, in this attempt or an earlier one."""
+
+    part: int | None = None
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from core.errors import (
     StoreUnavailable,
     UnknownJob,
 )
+from core.ledger.records import Charge
 from core.state.jobs import LEASE_MS, JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS, NamedEntry, StoredEntry
 from gpu_workers.fork_server import ChildProcess
@@ -41,6 +42,8 @@ from gpu_workers.jobs.protocol import (
     Charged,
     ChargeRequested,
     Failed,
+    Held,
+    HoldRequested,
     JobOrder,
     JobProgress,
     Priority,
@@ -50,7 +53,9 @@ from service.config.settings import Settings
 from service.files.stored import StoredFiles
 from service.jobs.blobs import CheckpointResult, JobBlobs, WorkingFolders
 from service.jobs.files import JobFiles
+from service.jobs.holds import PartHolds
 from service.jobs.kind import JobKinds, Outputs
+from service.jobs.start import JobProcess
 
 log = logging.getLogger("privacy_gateway.jobs")
 
@@ -72,18 +77,25 @@ class End(StrEnum):
     STOPPING = "stopping"  # the gateway is
     LOST = "lost"  # another attempt holds the job; this one may change nothing any more
     ABSENT = "absent"  # the files are not in the store of this gateway, but may be in that of another one
+    PAUSED = "paused"  # at its caller's request; the next attempt continues from the checkpoint
     TURN_ENDED = "turnended"  # a job of another tenant has its turn; the next attempt continues from the checkpoint
 
 
 @dataclass(frozen=True)
 class AttemptLimits:
-    """Of one process: its time, its time while others wait, its memory (`gpu_workers/jobs/process.py`), and its
-    scheduling priority."""
+    """Of one process: its time, its time while others wait, its memory (`gpu_workers/jobs/process.py`), its scheduling
+    priority, and how many of them a job may have."""
 
     seconds_max: float
     turn_s: float
     memory_bytes_max: int
     priority: Priority
+    attempts_max: int = JOB_ATTEMPTS_MAX
+
+
+def exhausted(attempts_max: int) -> JobFailed:
+    """The problem of a job whose processes died too often."""
+    return JobFailed(code="job-attempts-exhausted", reason="attempts-exhausted", count=attempts_max)
 
 
 @dataclass(frozen=True)
@@ -94,7 +106,6 @@ class RunnerLimits:
     running_max: int
     waiting_max: int
     tenant_share: float
-    attempts_max: int
     retention_s: float
     alone: bool
     attempt: AttemptLimits
@@ -105,7 +116,6 @@ def runner_limits(settings: Settings) -> RunnerLimits:
         running_max=settings.jobs_running_max if "jobs" in settings.serves else 0,
         waiting_max=JOBS_WAITING_MAX,
         tenant_share=settings.queue_tenant_share,
-        attempts_max=JOB_ATTEMPTS_MAX,
         retention_s=settings.job_retention_s,
         alone=settings.redis_url is None,
         attempt=AttemptLimits(
@@ -132,6 +142,7 @@ class Attempt:
         on_update: Callable[[], None],
         others_wait: Callable[[], bool],
         checkpoint: Callable[[], Awaitable[CheckpointResult]],
+        holds: PartHolds,
     ) -> None:
         """`checkpoint` stores the files that have changed. `on_update` is called whenever the job's record may have
         changed. `others_wait`: whether a job of another tenant waits for this one's place."""
@@ -141,6 +152,7 @@ class Attempt:
         self._on_update = on_update
         self._others_wait = others_wait
         self._checkpoint = checkpoint
+        self._holds = holds
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
 
     def interrupt(self, outcome: End) -> None:
@@ -158,7 +170,8 @@ class Attempt:
             return Failed(problem)
         except (ValueError, KeyError, InvalidInput):
             return Failed(JobFilesLost(reason="unknown-kind"))
-        process = start_job(
+        start = kind.start or start_job
+        process = start(
             JobOrder(
                 kind.entry_point,
                 opened.folder,
@@ -167,21 +180,30 @@ class Attempt:
                 priority=limits.priority,
                 memory_bytes_max=limits.memory_bytes_max,
             ),
+            job=job,
             on_message=self._inbox.put_nowait,
             on_death=lambda: self._inbox.put_nowait(End.DIED),
         )
         try:
-            return await self._listen(process, files, limits)
+            return await self._listen(process, files, limits, partial(kind.part_charges, opened.fields), opened.fields)
         finally:
             process.kill()
             await process.stop()
 
-    async def _listen(self, process: ChildProcess, files: JobFiles, limits: AttemptLimits) -> Outcome:
+    async def _listen(
+        self,
+        process: JobProcess,
+        files: JobFiles,
+        limits: AttemptLimits,
+        charges_of: Callable[[HoldRequested], Sequence[Charge]],
+        fields: Mapping[str, Any],
+    ) -> Outcome:
         """Persist progress until the process exits, the job is cancelled, its time ends, or the disk is almost full.
 
         After its turn, it gives its place to another tenant's job, as soon as it has written a checkpoint.
 
-        When the process asks for its charge, answer once the ledger has it. While Redis is unavailable, try again.
+        When the process asks for its charge or a hold, answer once the ledger has it. While Redis is unavailable, try
+        again.
 
         Metrics depend on the noise that the process has drawn. They are persisted only once the blob store has the
         checkpoint that holds this noise: the next attempt, on any gateway, then draws none of it again.
@@ -193,7 +215,7 @@ class Attempt:
         owes = job.reserved != Amount(0)  # until the ledger has spent the hold, in this attempt or an earlier one
         stage, fraction, metrics = "starting", job.progress, job.metrics
         save = partial(self._store.progress, job.owner, job.job_id, run=self.run)
-        charging = False
+        asked: list[ChargeRequested | HoldRequested] = []
         beat_at = time.monotonic() + _BEAT_S
         ends_at = time.monotonic() + limits.seconds_max
         turn_ends_at = time.monotonic() + limits.turn_s
@@ -208,8 +230,8 @@ class Attempt:
                 stage, fraction = message.stage, max(fraction, message.fraction)
                 if message.metrics:
                     metrics = {**(metrics or {}), **message.metrics}
-            elif isinstance(message, ChargeRequested):
-                charging, beat_at = True, time.monotonic()
+            elif isinstance(message, ChargeRequested | HoldRequested):
+                asked.append(message)
             elif message is not None:
                 if isinstance(message, Succeeded) and metrics is not None:
                     with contextlib.suppress(LedgerError):  # the final metrics
@@ -217,6 +239,18 @@ class Attempt:
                             await save(stage=stage, fraction=fraction, metrics=metrics)
                 outcome: Outcome = message
                 return outcome
+            try:
+                while asked:
+                    answer = await self._answer(asked[0], charges_of, fields)
+                    if answer is None:
+                        return End.CANCELLED
+                    process.send(answer)
+                    owes = owes and not isinstance(answer, Charged)
+                    del asked[0]
+            except HoldNotOpen:
+                return Failed(JobFailed("The job's hold in the ledger has ended.", reason="hold-ended"))
+            except LedgerError:
+                pass  # asked again at the next beat
             if time.monotonic() < beat_at:
                 continue
             beat_at = time.monotonic() + _BEAT_S
@@ -234,13 +268,6 @@ class Attempt:
                     return End.LOST
                 shown = metrics if stored is CheckpointResult.STORED else None  # None changes nothing
                 now = await save(stage=stage, fraction=fraction, metrics=shown)
-                if charging and not (now.cancel_requested or now.status.ended):
-                    if not await self._store.charge(job.owner, job.job_id, run=self.run):
-                        return End.CANCELLED
-                    process.send(Charged())
-                    charging = owes = False
-            except HoldNotOpen:
-                return Failed(JobFailed("The job's hold in the ledger has ended.", reason="hold-ended"))
             except LedgerError:
                 continue  # the work goes on; its end is persisted when Redis answers
             self._on_update()
@@ -248,6 +275,22 @@ class Attempt:
                 return End.LOST
             if now.cancel_requested or now.status.ended:
                 return End.CANCELLED
+            if now.pause_requested:
+                return End.PAUSED
+
+    async def _answer(
+        self,
+        asked: ChargeRequested | HoldRequested,
+        charges_of: Callable[[HoldRequested], Sequence[Charge]],
+        fields: Mapping[str, Any],
+    ) -> Charged | Held | None:
+        """The answer to what the process asks for; None if the job is cancelled or lost. Raises LedgerUnavailable,
+        HoldNotOpen."""
+        job = self._job
+        if isinstance(asked, HoldRequested):
+            return await self._holds.hold(job, self.run, charges_of(asked), fields, asked)
+        charged = await self._store.charge(job.owner, job.job_id, run=self.run, part=asked.part)
+        return Charged(asked.part) if charged else None
 
 
 def _depends_on_noise(message: Any) -> bool:
@@ -255,8 +298,10 @@ def _depends_on_noise(message: Any) -> bool:
     return isinstance(message, Succeeded) or (isinstance(message, JobProgress) and bool(message.metrics))
 
 
-def start_job(order: JobOrder, *, on_message: Callable[[Any], None], on_death: Callable[[], None]) -> ChildProcess:
-    """Start a process that runs one attempt at a job. It receives `Charged`."""
+def start_job(
+    order: JobOrder, *, on_message: Callable[[Any], None], on_death: Callable[[], None], **_: Any
+) -> JobProcess:
+    """Start a process of this machine that runs one attempt at a job: a `StartJob`."""
     return ChildProcess(MODULE, first=order, on_message=on_message, on_death=on_death, preload=PRELOAD)
 
 
@@ -407,6 +452,7 @@ class JobExecution:
         retention_s: float,
         alone: bool,
         stopping: asyncio.Event,
+        holds: PartHolds,
         on_end: Callable[[JobRecord], None],
     ) -> None:
         """`alone`: whether no other gateway can use the ledger, so that missing files are lost. `on_end` is called for
@@ -419,14 +465,15 @@ class JobExecution:
         self._retention_s = retention_s
         self._alone = alone
         self._stopping = stopping
+        self._holds = holds
         self._on_end = on_end
 
     async def attempt(self, job: JobRecord, attempt: Attempt) -> Outcome:
         """On return the process has ended, and so has the job unless the outcome says otherwise."""
         run = attempt.run
         async with lease_kept(self._store, job, run, on_loss=lambda: attempt.interrupt(End.LOST)):
-            outcome = await self._run(job, attempt)
-            paused = outcome in (End.DIED, End.STOPPING, End.TURN_ENDED)
+            outcome = self._owed_end(job) or await self._run(job, attempt)
+            paused = outcome in (End.DIED, End.STOPPING, End.TURN_ENDED, End.PAUSED)
             if paused and await self._working.last_checkpoint(job, run) is CheckpointResult.LOST:
                 return End.LOST
             if isinstance(outcome, Succeeded):
@@ -434,6 +481,14 @@ class JobExecution:
             if isinstance(outcome, SealedOutcome | Failed) or outcome is End.CANCELLED:
                 return await self._finish(job, run, outcome)
             return outcome
+
+    def _owed_end(self, job: JobRecord) -> Failed | End | None:
+        """The end of a job that has ended but for its open holds, which only an attempt refunds."""
+        if job.cancel_requested:
+            return End.CANCELLED
+        if job.outcome is None and job.attempts > self._limits.attempts_max:
+            return Failed(exhausted(self._limits.attempts_max))
+        return None
 
     async def _run(self, job: JobRecord, attempt: Attempt) -> Outcome | SealedOutcome:
         """Run the process on the job's files, or find the outcome that an earlier attempt has sealed."""
@@ -515,6 +570,7 @@ class JobExecution:
             ends = {"status": JobStatus.FAILED, "problem": outcome.problem}
         while True:
             try:
+                await self._holds.refund(job, run)
                 finished = await self._store.finish(job.owner, job.job_id, run=run, **ends)
             except UnknownJob:
                 await self._working.forget(job.job_id)

@@ -50,7 +50,7 @@ class Job(TypedDict):
     job_id: Annotated[str, doc("The id, random.")]
     kind: Annotated[str, doc("`synthesis`, `finetune`, `domain` or `infill`.")]
     label: Annotated[str, doc("The name that its creator gave.")]
-    status: Annotated[str, doc("`queued`, `running`, `succeeded`, `failed` or `cancelled`; the last three are ends.")]
+    status: Annotated[str, doc("`queued`, `running`, `paused`, or an end: `succeeded`, `failed` or `cancelled`.")]
     progress: Annotated[float, doc("How much is done, from 0 to 1.")]
     stage: Annotated[str | None, doc("What it does now, as a word; null before it runs.")]
     attempts: Annotated[int, doc("How often its process was started.")]
@@ -180,6 +180,20 @@ async def cancel_job(job_id: str, owner: OwnerDep, runner: Part[JobRunner], log:
     return job_block(job)
 
 
+@router.post("/jobs/{job_id}/pause", summary="Pause a job; one that has ended stays what it is")
+async def pause_job(job_id: str, owner: OwnerDep, runner: Part[JobRunner], log: Part[AdminLog]) -> Job:
+    job = await runner.pause(owner, job_id)
+    await log_if_shared(log, owner, action="job.pause", name=job.job_id)
+    return job_block(job)
+
+
+@router.post("/jobs/{job_id}/resume", summary="Resume a paused job")
+async def resume_job(job_id: str, owner: OwnerDep, runner: Part[JobRunner], log: Part[AdminLog]) -> Job:
+    job = await runner.resume(owner, job_id)
+    await log_if_shared(log, owner, action="job.resume", name=job.job_id)
+    return job_block(job)
+
+
 @router.get("/jobs/{job_id}/events", summary="The job's states as they change", response_class=EventSourceResponse)
 async def job_events(
     runner: Part[JobRunner], job: JobDep, open_: EndlessStreamDep, last_event_id: Annotated[str | None, Header()] = None
@@ -261,6 +275,7 @@ def _runner(parts: Parts) -> JobRunner:
         JobBlobs(stored.store, parts[MasterKey]),
         stored,
         parts[JobKinds],
+        ledger=parts[Ledger],
         limits=runner_limits(parts[Settings]),
     )
 

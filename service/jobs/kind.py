@@ -5,14 +5,16 @@ creates it, its estimate, its process, its record and its entry in the API page 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from core.ledger.records import Charge
+from gpu_workers.jobs.protocol import HoldRequested
 from service.http.answers import SCHEMAS
 from service.http.strict import Strict
+from service.jobs.start import StartJob
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,15 @@ class JobKind(ABC):
 
     async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice | None:  # noqa: ARG002
         """The price of a job of `owner` with these resolved fields; None for a kind that charges nothing."""
+        return None
+
+    def part_charges(self, fields: Mapping[str, Any], part: HoldRequested) -> Sequence[Charge]:
+        """What a part of the job costs, of a kind that is charged in parts. Looks at the numbers of its rows alone."""
+        raise NotImplementedError
+
+    @property
+    def start(self) -> StartJob | None:
+        """What starts an attempt, of a kind that does not run in a process of this machine."""
         return None
 
     async def kept(self, owner: str) -> set[str]:  # noqa: ARG002

@@ -25,15 +25,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import JobFailed, JobQuotaExceeded, LedgerError, UnknownJob
+from core.errors import JobQuotaExceeded, LedgerError, UnknownJob
+from core.ledger.transitions import Ledger
 from core.state.jobs import LISTED_MS, JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS
 from gpu_workers.engine.fairness import check_places
 from service import metrics
 from service.files.stored import StoredFiles
-from service.jobs.attempt import RETRY_S, Attempt, End, JobExecution, Outcome, RunnerLimits
+from service.jobs.attempt import RETRY_S, Attempt, End, JobExecution, Outcome, RunnerLimits, exhausted
 from service.jobs.blobs import JobBlobs, WorkingFolders
 from service.jobs.files import Incoming, JobFiles
+from service.jobs.holds import PartHolds
 from service.jobs.kind import JobKinds
 
 
@@ -133,7 +135,7 @@ class JobSweep:
         dead = {run for run, since in self._ended_at.items() if now - since >= GRACE_S}
         elsewhere = {job.job_id for job in running if job.run not in dead}
         return OpenJobs(
-            [job for job in jobs if job.state is not None and job.job_id not in elsewhere | self._left],
+            [job for job in jobs if job.status is not JobStatus.PAUSED and job.job_id not in elsewhere | self._left],
             Counter(job.owner for job in running if job.job_id in elsewhere),
         )
 
@@ -152,9 +154,11 @@ class JobRunner:
         stored: StoredFiles,
         kinds: JobKinds,
         *,
+        ledger: Ledger,
         limits: RunnerLimits,
     ) -> None:
         self.store = store
+        self._holds = PartHolds(ledger, store)
         self.working = WorkingFolders(store, files, blobs)
         self._files = files
         self._stored = stored
@@ -176,6 +180,7 @@ class JobRunner:
             retention_s=limits.retention_s,
             alone=limits.alone,
             stopping=self._stopping,
+            holds=self._holds,
             on_end=self._record_end,
         )
         self._change = asyncio.Event()
@@ -274,6 +279,22 @@ class JobRunner:
             if self._forget(job_id):
                 self._record_end(job)
             await self.working.remove(owner, job_id)
+        self._notify()
+        return job
+
+    async def pause(self, owner: str, job_id: str) -> JobRecord:
+        """Pause a job: a queued one at once, a running one when its process has ended. Raises UnknownJob."""
+        job = await self.store.pause(owner, job_id)
+        if job.status is JobStatus.PAUSED:
+            self._forget(job_id)
+        self._notify()
+        return job
+
+    async def resume(self, owner: str, job_id: str) -> JobRecord:
+        """Queue a paused job again. Raises UnknownJob."""
+        job = await self.store.resume(owner, job_id)
+        if job.status is JobStatus.QUEUED:
+            self.enqueue(job)
         self._notify()
         return job
 
@@ -376,10 +397,8 @@ class JobRunner:
                     job.owner,
                     job.job_id,
                     run=run,
-                    attempts_max=self._limits.attempts_max,
-                    exhausted=JobFailed(
-                        code="job-attempts-exhausted", reason="attempts-exhausted", count=self._limits.attempts_max
-                    ),
+                    attempts_max=self._limits.attempt.attempts_max,
+                    exhausted=exhausted(self._limits.attempt.attempts_max),
                 )
             except UnknownJob:
                 await self.working.forget(job.job_id)
@@ -406,7 +425,7 @@ class JobRunner:
             if outcome is End.ABSENT:
                 log.error("job-files-absent", extra={"fields": {"job_id": job.job_id}})
                 self._sweep.leave(job.job_id)
-            if outcome in (End.STOPPING, End.TURN_ENDED, End.ABSENT, End.DIED):
+            if outcome in (End.STOPPING, End.TURN_ENDED, End.PAUSED, End.ABSENT, End.DIED):
                 await self._put_back(job, run)
                 self._notify()
                 return outcome is End.TURN_ENDED
@@ -427,6 +446,7 @@ class JobRunner:
             on_update=self._notify,
             others_wait=lambda: self._queue.others_wait(job.owner),
             checkpoint=lambda: self.working.checkpoint(job, run),
+            holds=self._holds,
         )
         try:
             if self._stopping.is_set():

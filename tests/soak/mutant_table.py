@@ -286,6 +286,8 @@ READS = (
 
 _CHARGE_ALLOWED = 'if not held or job.cancel_ms and job.spent == "0 0" then'
 _CHARGED = 'write({ reserved = "0 0", spent = job.reserved })'
+_PART_SETTLED = 'not settled({ release = release }, "commit", "committed", true)'
+_PART_HELD = "if not held or job.cancel_ms then"
 _REFUND_OF_JOB = (
     'if before.release and before.spent == "0 0" and not settled(before, "cancel", "cancelled", false) then'
 )
@@ -309,8 +311,27 @@ JOBS = (
     bug("job-sealed-by-anybody", "job", ("if held and not job.outcome then", "if not job.outcome then")),
     bug("job-sealed-twice", "job", ("if held and not job.outcome then", "if held then")),
     bug("job-sealed-outcome-not-kept", "job", ('redis.call("HSET", key, "outcome", args.sealed)', "")),
-    bug("job-sealed-and-out-of-attempts", "job", ("if not job.outcome and tonumber(", "if tonumber(")),
-    bug("job-charge-lost-is-refused", "job", ('return respond("charged")\nend', 'return respond("refused")\nend')),
+    bug("job-sealed-and-out-of-attempts", "job", ("not job.outcome and tonumber(", "tonumber(")),
+    bug(
+        "job-charge-lost-is-refused",
+        "job",
+        ('  end\n  return respond("charged")', '  end\n  return respond("refused")'),
+    ),
+    bug("job-part-held-by-anybody", "job", (_PART_HELD, "if job.cancel_ms then")),
+    bug(
+        "job-part-charged-by-anybody",
+        "job",
+        ("if not held or job.cancel_ms or not release then", "if not release then"),
+    ),
+    bug("job-part-charged-without-the-ledger", "job", (_PART_SETTLED, "false")),
+    bug("job-part-charged-twice", "job", ('"HSET", holds_key, args.part, "spent")', '"HGET", holds_key, args.part)')),
+    bug(
+        "job-part-refund-spends",
+        "job",
+        ('release }, "cancel", "cancelled", false)', 'release }, "expire", "spent", true)'),
+    ),
+    bug("job-ends-with-open-holds", "job", ("if held and holds > 0 then", "if false then")),
+    bug("job-cancelled-with-open-holds", "job", ("if waits and holds == 0 then", "if waits then")),
 )
 
 ALERTS = (

@@ -140,3 +140,62 @@ def test_lost_replies_charge_once_and_refund_once(go, ledger, faulty):
         assert (done.status, costs(done)) == (JobStatus.FAILED, (COST if charges else NOTHING, NOTHING))
     assert faulty.met == 7
     assert budget(go, ledger) == (COST, NOTHING)
+
+
+def parts_held(go, store: JobStore, ledger: Ledger, parts: int) -> JobRecord:
+    """A running job that owns a hold of a third of the budget for each part."""
+    full = {"kind": "release", "label": "law", "claim": "c1", "open_max": 8, "state": "s", "size": 0}
+    job = go(store.create("acme", secrets.token_hex(16), **full))[0]
+    job = go(store.take("acme", job.job_id, run=RUN, attempts_max=3, exhausted=EXHAUSTED))
+    for part in range(parts):
+        for _ in range(2):  # a lost reply
+            go(ledger.reserve("acme", [charge(1, unit=Unit.RECORD)], release_id=f"{part:032x}"))
+            hold = JobHold(f"{part:032x}", Amount(10**9))
+            assert go(store.own_hold("acme", job.job_id, run=RUN, part=part, hold=hold)) is True
+    return go(store.get("acme", job.job_id))
+
+
+def test_parts_are_charged_one_by_one_and_the_rest_is_refunded_before_the_job_ends(go, store, ledger):
+    job = parts_held(go, store, ledger, 3)
+    assert costs(job) == budget(go, ledger) == (NOTHING, Amount(3 * 10**9))
+    for _ in range(2):
+        assert go(store.charge("acme", job.job_id, run=RUN, part=1)) is True
+        assert go(store.charge("acme", job.job_id, run=OTHER_RUN, part=0)) is False
+        assert go(store.charge("acme", job.job_id, run=RUN, part=7)) is False, "it has no hold"
+        assert costs(go(store.get("acme", job.job_id))) == budget(go, ledger) == (Amount(10**9), Amount(2 * 10**9))
+    assert go(store.cancel("acme", job.job_id)).status is JobStatus.RUNNING
+    assert go(store.charge("acme", job.job_id, run=RUN, part=2)) is False, "it is cancelled"
+    assert go(store.charge("acme", job.job_id, run=RUN, part=1)) is True, "it was charged before"
+    for part in (0, 1, 2, 2):
+        go(store.refund("acme", job.job_id, run=RUN, part=part))
+    assert go(store.holds("acme", job.job_id)) == dict.fromkeys(range(3), False)
+    ended = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.CANCELLED)).job
+    assert costs(ended) == budget(go, ledger) == (Amount(10**9), NOTHING)
+
+
+@pytest.mark.parametrize("waits", ["queued", "paused"])
+def test_a_waiting_job_with_open_holds_ends_in_an_attempt_that_refunds_them(go, store, ledger, waits):
+    job = parts_held(go, store, ledger, 2)
+    if waits == "paused":
+        go(store.pause("acme", job.job_id))
+    assert go(store.put_back("acme", job.job_id, run=RUN)).status.value == waits
+    if waits == "paused":
+        assert go(store.take("acme", job.job_id, run=OTHER_RUN, attempts_max=1, exhausted=EXHAUSTED)) is None
+    assert go(store.cancel("acme", job.job_id)).status is JobStatus.QUEUED
+    again = go(store.take("acme", job.job_id, run=OTHER_RUN, attempts_max=1, exhausted=EXHAUSTED))
+    assert (again.status, again.cancel_requested, again.open_holds) == (JobStatus.RUNNING, True, 2)
+    for part in range(2):
+        go(store.refund("acme", job.job_id, run=OTHER_RUN, part=part))
+    ended = go(store.finish("acme", job.job_id, run=OTHER_RUN, status=JobStatus.CANCELLED)).job
+    assert costs(ended) == budget(go, ledger) == (NOTHING, NOTHING)
+
+
+def test_a_paused_job_waits_until_it_is_resumed(go, store, ledger):
+    job = parts_held(go, store, ledger, 1)
+    go(store.pause("acme", job.job_id))
+    assert go(store.get("acme", job.job_id)).pause_requested
+    assert go(store.put_back("acme", job.job_id, run=RUN)).status is JobStatus.PAUSED
+    assert go(store.resume("acme", job.job_id)).status is JobStatus.QUEUED
+    again = go(store.take("acme", job.job_id, run=OTHER_RUN, attempts_max=3, exhausted=EXHAUSTED))
+    assert (again.pause_requested, again.open_holds) == (False, 1)
+    assert budget(go, ledger) == (NOTHING, Amount(10**9))

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from core.blobs.local import LocalBlobs
 from core.errors import BlobMissing, JobFailed, JobFilesLost, LedgerUnavailable
+from core.ledger.transitions import Ledger
 from core.state.jobs import JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS, StoredFileIndex
 from service.config.settings import Settings
@@ -156,11 +158,10 @@ def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_n
     assert go(Orphans(files, store).collect(age_s=-60)) == 0, "the sealed files have no entry yet, whatever their age"
     store.lost = None
 
-    limits = RunnerLimits(1, 9, 1.0, attempts_max=1, retention_s=60, alone=True, attempt=LIMITS)
+    limits = RunnerLimits(1, 9, 1.0, retention_s=60, alone=True, attempt=replace(LIMITS, attempts_max=1))
     storage = Storage(tmp_path / "data", tenant_bytes_max=10**9, free_bytes_min=0, stored=no_bytes)
-    runner = JobRunner(
-        store, JobFiles(tmp_path / "data", parts.master_key, storage), blobs, files, JobKinds([]), limits=limits
-    )
+    job_files, ledger = JobFiles(tmp_path / "data", parts.master_key, storage), Ledger(parts.client, parts.master_key)
+    runner = JobRunner(store, job_files, blobs, files, JobKinds([]), ledger=ledger, limits=limits)
 
     async def until_ended() -> JobRecord:
         await runner.open()

@@ -50,8 +50,10 @@ KEY = MasterKey(bytes(range(32)))
 LEASE_MS = 400
 EPSILON = 0.5
 LIMITS = RunnerLimits(
-    running_max=2, waiting_max=99, tenant_share=1.0, attempts_max=99, retention_s=3600, alone=False,
-    attempt=AttemptLimits(seconds_max=600, turn_s=600, memory_bytes_max=10**9, priority="normal"),
+    running_max=2, waiting_max=99, tenant_share=1.0, retention_s=3600, alone=False,
+    attempt=AttemptLimits(
+        seconds_max=600, turn_s=600, memory_bytes_max=10**9, priority="normal", attempts_max=99
+    ),
 )  # fmt: skip
 SHARE_OF_FAULTS = {"redis": 0.05, "store": 0.3}
 
@@ -181,8 +183,15 @@ class Gateway:
         storage = Storage(folder / name, tenant_bytes_max=10**9, free_bytes_min=0, stored=self._nothing)
         self.files = JobFiles(folder / name, KEY, storage)
         self.kind = SoakKind(Settings(data_dir=folder / name))
+        ledger = Ledger(self.client, KEY)
         self.runner = JobRunner(
-            self.store, self.files, JobBlobs(blobs, KEY), self.stored, JobKinds([self.kind]), limits=LIMITS
+            self.store,
+            self.files,
+            JobBlobs(blobs, KEY),
+            self.stored,
+            JobKinds([self.kind]),
+            ledger=ledger,
+            limits=LIMITS,
         )
 
     @staticmethod
@@ -225,7 +234,9 @@ class World:
         self.all = [self.submitter, *self.gateways]
 
     def starter(self) -> Callable[..., Thread]:
-        def start(order: JobOrder, *, on_message: Callable[[Any], None], on_death: Callable[[], None]) -> Thread:
+        def start(
+            order: JobOrder, *, on_message: Callable[[Any], None], on_death: Callable[[], None], **_: Any
+        ) -> Thread:
             process = Thread(order, on_message, on_death)
             owner = next(one for one in self.gateways if order.folder.is_relative_to(one.folder / one.name))
             owner.processes.append(process)
