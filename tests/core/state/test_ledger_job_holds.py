@@ -7,7 +7,7 @@ from ledger_kit import LOST_REPLY, MASTER_KEY, charge, limits
 
 from core.accounting.events import Unit
 from core.amounts import Amount
-from core.errors import BudgetExhausted, HoldNotOpen, JobFailed, JobQuotaExceeded
+from core.errors import BudgetExhausted, HoldNotOpen, JobFailed, JobQuotaExceeded, LedgerUnavailable
 from core.ledger.transitions import Ledger
 from core.state.jobs import JobHold, JobRecord, JobStatus, JobStore
 
@@ -23,8 +23,8 @@ def store(go, ledger, client) -> JobStore:
     return JobStore(client, gateway="this")
 
 
-def held(go, ledger: Ledger) -> JobHold:
-    reserved = go(ledger.reserve("acme", [charge(2, unit=Unit.RECORD)]))
+def held(go, ledger: Ledger, epsilon: int = 2) -> JobHold:
+    reserved = go(ledger.reserve("acme", [charge(epsilon, unit=Unit.RECORD)]))
     return JobHold(reserved.release_id, COST)
 
 
@@ -165,6 +165,8 @@ def test_parts_are_charged_one_by_one_and_the_rest_is_refunded_before_the_job_en
         assert costs(go(store.get("acme", job.job_id))) == budget(go, ledger) == (Amount(10**9), Amount(2 * 10**9))
     assert go(store.cancel("acme", job.job_id)).status is JobStatus.RUNNING
     assert go(store.charge("acme", job.job_id, run=RUN, part=2)) is False, "it is cancelled"
+    with pytest.raises(LedgerUnavailable):
+        go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.CANCELLED))
     assert go(store.charge("acme", job.job_id, run=RUN, part=1)) is True, "it was charged before"
     for part in (0, 1, 2, 2):
         go(store.refund("acme", job.job_id, run=RUN, part=part))
@@ -192,10 +194,10 @@ def test_a_waiting_job_with_open_holds_ends_in_an_attempt_that_refunds_them(go, 
 
 def test_a_paused_job_waits_until_it_is_resumed(go, store, ledger):
     job = parts_held(go, store, ledger, 1)
+    assert go(store.own_hold("acme", job.job_id, run=OTHER_RUN, part=1, hold=held(go, ledger, 1))) is None
     go(store.pause("acme", job.job_id))
     assert go(store.get("acme", job.job_id)).pause_requested
     assert go(store.put_back("acme", job.job_id, run=RUN)).status is JobStatus.PAUSED
     assert go(store.resume("acme", job.job_id)).status is JobStatus.QUEUED
     again = go(store.take("acme", job.job_id, run=OTHER_RUN, attempts_max=3, exhausted=EXHAUSTED))
-    assert (again.pause_requested, again.open_holds) == (False, 1)
-    assert budget(go, ledger) == (NOTHING, Amount(10**9))
+    assert (again.pause_requested, again.open_holds, again.reserved) == (False, 1, Amount(10**9))
