@@ -66,6 +66,7 @@ gpu_workers.engine:
 gpu_workers.models:
 gpu_workers.handlers: engine models packs finetune  # what a fine-tuning has made predicts beside the encoder
 gpu_workers.jobs:
+gpu_workers.bulk: jobs  # sources and targets of a job in parts
 gpu_workers.domains: jobs models packs  # an own pack uses the space of the shipped one
 gpu_workers.finetune: jobs models packs  # the public axes of the bundled encoder's space
 gpu_workers.synthesis: jobs models

@@ -7,6 +7,7 @@ conditional writes (`If-None-Match: *`) are honoured. `check` finds a server tha
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -27,6 +28,30 @@ _REASONS = {
     exceptions.UnauthenticatedError: "unauthenticated",
     exceptions.NotSupportedError: "not-supported",
 }
+_REFUSED = re.compile(r"status code: 40[13] ")  # a refused listing is an error of no kind of its own
+
+
+def objects_of_url(url: str, options: StoreOptions) -> Any:
+    """The `obstore` store of an address. Opens no connection.
+
+    Raises ValueError, without the address, for an address or options that cannot be used.
+    """
+    client: dict[str, Any] = {
+        "timeout": timedelta(seconds=options.timeout_s),
+        "connect_timeout": timedelta(seconds=options.connect_timeout_s),
+        "allow_http": options.plain_http,
+    }
+    if options.ca_file is not None:
+        client["root_certificate"] = options.ca_file.read_bytes()
+    retries = {
+        "max_retries": options.retries_max,
+        "retry_timeout": timedelta(seconds=options.timeout_s),
+        "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
+    }
+    try:
+        return store.from_url(url, config=dict(options.config), client_options=client, retry_config=retries)  # type: ignore[call-overload]
+    except (exceptions.BaseError, ValueError):
+        raise ValueError("the address or the options of the blob store cannot be used") from None
 
 
 class RemoteBlobs(BlobStore):
@@ -37,24 +62,8 @@ class RemoteBlobs(BlobStore):
 
     @classmethod
     def of_url(cls, url: str, options: StoreOptions) -> RemoteBlobs:
-        """Raises ValueError, without the address, for an address or options that cannot be used."""
-        client: dict[str, Any] = {
-            "timeout": timedelta(seconds=options.timeout_s),
-            "connect_timeout": timedelta(seconds=options.connect_timeout_s),
-            "allow_http": options.plain_http,
-        }
-        if options.ca_file is not None:
-            client["root_certificate"] = options.ca_file.read_bytes()
-        retries = {
-            "max_retries": options.retries_max,
-            "retry_timeout": timedelta(seconds=options.timeout_s),
-            "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
-        }
-        try:
-            found = store.from_url(url, config=dict(options.config), client_options=client, retry_config=retries)  # type: ignore[call-overload]
-        except (exceptions.BaseError, ValueError):
-            raise ValueError("the address or the options of the blob store cannot be used") from None
-        return cls(found)
+        """Raises ValueError as `objects_of_url`."""
+        return cls(objects_of_url(url, options))
 
     async def put(self, key: str, data: bytes, *, create_only: bool = False) -> None:
         await self._put(check_key(key), data, create_only)
@@ -65,7 +74,7 @@ class RemoteBlobs(BlobStore):
         await self._put(check_key(key), path, create_only)
 
     async def _put(self, key: str, body: bytes | Path, create_only: bool) -> None:
-        with _failures():
+        with failures():
             await obstore.put_async(
                 self._objects,
                 key,
@@ -80,11 +89,11 @@ class RemoteBlobs(BlobStore):
 
     async def read(self, key: str) -> AsyncIterator[bytes]:
         check_key(key)
-        with _failures():
+        with failures():
             head = await obstore.head_async(self._objects, key)
         size = head["size"]
         for first in range(0, size, CHUNK_BYTES):  # a timeout limits one chunk, not the whole blob
-            with _failures():
+            with failures():
                 options: Any = {"range": (first, min(size, first + CHUNK_BYTES)), "if_match": head["e_tag"]}
                 result = await obstore.get_async(self._objects, key, options=options)
                 chunk = bytes(await result.bytes_async())
@@ -92,17 +101,17 @@ class RemoteBlobs(BlobStore):
 
     async def stored_at(self, key: str) -> float:
         check_key(key)
-        with _failures():
+        with failures():
             return (await obstore.head_async(self._objects, key))["last_modified"].timestamp()
 
     async def list(self, prefix: str, *, after: str | None = None) -> AsyncIterator[tuple[str, int]]:
         if prefix:
             check_key(prefix)
-        with _failures():
+        with failures():
             stream = obstore.list(self._objects, prefix or None, offset=after, chunk_size=_LIST_BATCH)
         batches = aiter(stream)
         while True:
-            with _failures():
+            with failures():
                 batch = await anext(batches, None)
             if batch is None:
                 return
@@ -114,19 +123,19 @@ class RemoteBlobs(BlobStore):
         for first in range(0, len(named), _DELETE_BATCH):
             batch = named[first : first + _DELETE_BATCH]
             try:
-                with _failures():
+                with failures():
                     await obstore.delete_async(self._objects, batch)
             except BlobMissing:  # some stores refuse a missing one, and may have left the others
                 for key in batch:
                     try:
-                        with _failures():
+                        with failures():
                             await obstore.delete_async(self._objects, key)
                     except BlobMissing:
                         continue
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def failures() -> Iterator[None]:
     """Raises the errors of the interface for those of `obstore`, which contain addresses, keys and answers."""
     try:
         yield
@@ -137,6 +146,7 @@ def _failures() -> Iterator[None]:
     except exceptions.PreconditionError:
         raise StoreUnavailable(reason="changed-meanwhile") from None
     except exceptions.BaseError as error:
-        raise StoreUnavailable(reason=_REASONS.get(type(error), "unreachable")) from None
+        other = "permission-denied" if _REFUSED.search(str(error)) else "unreachable"
+        raise StoreUnavailable(reason=_REASONS.get(type(error), other)) from None
     except (OSError, TimeoutError):
         raise StoreUnavailable(reason="unreachable") from None

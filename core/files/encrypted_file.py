@@ -105,14 +105,20 @@ def read_encrypted(path: Path, key: bytes, label: str) -> Iterator[bytes]:
         raise JobFilesLost from None
 
 
-def encrypt(path: Path, key: bytes, label: str, data: bytes) -> None:
-    """Write a whole file at once: another process sees all of it or none. Replaces what was there."""
+def encrypt(path: Path, key: bytes, label: str, data: bytes, *, create_only: bool = False) -> None:
+    """Write a whole file at once: another process sees all of it or none. Replaces what was there.
+
+    With `create_only`, exactly one of several writers succeeds, and the others raise FileExistsError.
+    """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         writer = EncryptedFileWriter(partial, key, label)
         writer.write(data)
         writer.close()
-        partial.replace(path)
+        if create_only:
+            path.hardlink_to(partial)  # unlike a rename, this never replaces a file
+        else:
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "constraints.txt"
-EXTRAS = ("docs", "otel")
+EXTRAS = ("bulk", "docs", "otel")
 HEADER = "# Written by `make lock`: the versions with which the tests ran.\n"
 
 

@@ -1,0 +1,1 @@
+"""Bulk releases: reading documents from uploads and stores, and writing private results in parts."""

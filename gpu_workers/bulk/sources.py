@@ -1,0 +1,185 @@
+"""The documents of a bulk release: rows of one or several objects, in parts.
+
+Guarantee: the division into parts is a function of the source and of `part_rows` alone, so every attempt of a job finds
+the same parts with the same rows. Text is in memory only. What describes a source (`Part`, `Unreadable`, errors)
+contains no text of a row; a part also contains the subjects of its rows.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+from gpu_workers.bulk.readers import (
+    LINE_BYTES_MAX,
+    Cells,
+    Columns,
+    Fault,
+    Format,
+    ObjectBytes,
+    Reader,
+    Record,
+    UploadedBytes,
+    open_reader,
+)
+from gpu_workers.bulk.stores import StoreAccess, StoredBytes, StoredObject, store_failed
+from gpu_workers.jobs.protocol import JobOrder
+
+ID_CHARS_MAX = 128
+SUBJECT_CHARS_MAX = 256
+
+
+class Row(NamedTuple):
+    """One document: either `text`, or `sentences` that the caller gives. `number` counts the rows of all objects from
+    0, those that are unreadable included."""
+
+    number: int
+    text: str | None
+    id: str | None
+    subject: str | None
+    sentences: tuple[str, ...] | None = None
+
+
+class Unreadable(NamedTuple):
+    """A row that has no document, and why."""
+
+    number: int
+    reason: Fault
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive rows of one object.
+
+    number: of the part, from 0. first_row: the number of its first row. rows: how many, unreadable ones included.
+    object: which one, from 0. position: where it begins in the object (`gpu_workers.bulk.readers`).
+    subjects: how many readable rows each subject has, without rows that have no subject. unreadable: the other rows.
+    """
+
+    number: int
+    first_row: int
+    rows: int
+    object: int
+    position: tuple[int, int]
+    subjects: Mapping[str, int] = field(default_factory=dict)
+    unreadable: tuple[Unreadable, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The part as what JSON can hold."""
+        return {**vars(self), "position": list(self.position), "unreadable": [list(row) for row in self.unreadable]}
+
+    @classmethod
+    def of_json(cls, stored: Mapping[str, Any]) -> "Part":
+        """The part of `as_json`, also after JSON. Raises KeyError, TypeError."""
+        group, place = stored["position"]
+        unreadable = tuple(Unreadable(*row) for row in stored["unreadable"])
+        return cls(**{**stored, "position": (group, place), "unreadable": unreadable})
+
+
+class Source:
+    """Every method raises JobFailed, also if the source has changed since it was scanned.
+
+    An instance keeps one object open and belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        objects: Sequence[ObjectBytes],
+        columns: Columns,
+        format: Format,
+        *,
+        chars_max: int,
+        line_bytes_max: int = LINE_BYTES_MAX,
+    ) -> None:
+        """`chars_max`: of a document. `line_bytes_max`: of a line of JSON or a record of CSV."""
+        self._objects = objects
+        self._columns = columns
+        self._format: Format = format
+        self._chars_max = chars_max
+        self._line_bytes_max = line_bytes_max
+        self._reader: tuple[int, Reader] | None = None
+        self._records: Iterator[Record] = iter(())
+        self._next_row: tuple[int, int] | None = None  # the object and the row that `_records` yields next
+
+    @classmethod
+    def of_upload(cls, order: JobOrder, columns: Columns, format: Format, *, chars_max: int) -> "Source":
+        """The uploaded data of a job, compressed by gzip or not."""
+        return cls([UploadedBytes(order)], columns, format, chars_max=chars_max)
+
+    @classmethod
+    def of_store(
+        cls, access: StoreAccess, objects: Sequence[StoredObject], columns: Columns, format: Format, *, chars_max: int
+    ) -> "Source":
+        """Objects of a store in the versions that `find_objects` has found."""
+        return cls([StoredBytes(access, each) for each in objects], columns, format, chars_max=chars_max)
+
+    def scan(self, part_rows: int) -> Iterator[Part]:
+        """Yield the parts in one pass over all objects. A part has `part_rows` rows, the last one of an object may have
+        fewer. An object without rows has no part."""
+        number = first_row = 0
+        for index in range(len(self._objects)):
+            records = self._open(index).records()
+            while taken := list(islice(records, part_rows)):
+                rows = self._rows(taken, first_row)
+                yield Part(
+                    number,
+                    first_row,
+                    len(rows),
+                    index,
+                    taken[0][0],
+                    dict(Counter(row.subject for row in rows if isinstance(row, Row) and row.subject is not None)),
+                    tuple(row for row in rows if isinstance(row, Unreadable)),
+                )
+                number += 1
+                first_row += len(rows)
+
+    def rows(self, part: Part) -> list[Row | Unreadable]:
+        """The rows of a part. Parts in their order are read without going back."""
+        if self._next_row != (part.object, part.first_row):
+            self._records = self._open(part.object).records(part.position)
+        self._next_row = None
+        taken = list(islice(self._records, part.rows))
+        if len(taken) != part.rows or taken[0][0] != part.position:
+            raise store_failed("source-changed")
+        self._next_row = (part.object, part.first_row + part.rows)
+        return self._rows(taken, part.first_row)
+
+    def _open(self, index: int) -> Reader:
+        if self._reader is None or self._reader[0] != index:
+            self._reader = None  # releases the memory of the last one first
+            data = self._objects[index]
+            self._reader = index, open_reader(data, self._format, self._columns, line_bytes_max=self._line_bytes_max)
+        return self._reader[1]
+
+    def _rows(self, records: Sequence[Record], first_row: int) -> list[Row | Unreadable]:
+        return [self._row(number, cells) for number, (_, cells) in enumerate(records, start=first_row)]
+
+    def _row(self, number: int, cells: Cells | Fault) -> Row | Unreadable:
+        if isinstance(cells, str):
+            return Unreadable(number, cells)
+        content, id, subject = cells
+        if content is None:
+            return Unreadable(number, "no-text")
+        parts = content if isinstance(content, list) else [content]
+        if not all(isinstance(part, str) for part in parts):
+            return Unreadable(number, "not-text")
+        if sum(map(len, parts)) > self._chars_max:
+            return Unreadable(number, "too-long")
+        if not any(part and not part.isspace() for part in parts):
+            return Unreadable(number, "empty")
+        id, subject = _name(id), _name(subject)
+        if id is not None and not (isinstance(id, str) and len(id) <= ID_CHARS_MAX):
+            return Unreadable(number, "bad-id")
+        if subject is None and self._columns.subject is not None:
+            return Unreadable(number, "no-subject")
+        if subject is not None and not (isinstance(subject, str) and 1 <= len(subject) <= SUBJECT_CHARS_MAX):
+            return Unreadable(number, "bad-subject")
+        if isinstance(content, list):
+            return Row(number, None, id, subject, tuple(content))
+        return Row(number, content, id, subject)
+
+
+def _name(value: Any) -> Any:
+    """An integer as its digits; anything else as it is. Integers beyond 64 bits are floating-point numbers of JSON."""
+    return str(value) if type(value) is int else value
