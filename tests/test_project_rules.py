@@ -40,6 +40,7 @@ service.jobs: config http files
 service.budget: config http releases jobs  # the estimate prices every kind of job
 service.domains: config http files jobs  # a kind of job
 service.finetune: config http files releases jobs accounting  # a kind of job; its noise is a calculation
+service.bulk: config http
 service.infill: config http files jobs sanitize  # a kind of job that masks as `/sanitize` does
 service.synthesis: config http releases jobs  # a kind of job
 service.sentdp: config http releases domains  # releases are made from a domain's pack

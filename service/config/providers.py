@@ -60,7 +60,7 @@ _HEADERS_KEPT = frozenset(
 )  # fmt: skip
 
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$")]
-_Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 _Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
@@ -95,7 +95,7 @@ class UpstreamSettings(StrictSetting):
     models: list[UpstreamModel] = Field(min_length=1, max_length=1000)
     key_env: str | None = Field(None, min_length=1)
     key_file: str | None = Field(None, min_length=1)
-    tenants: list[_Tenant] | None = Field(None, min_length=1)
+    tenants: list[Tenant] | None = Field(None, min_length=1)
     connect_timeout_s: _Seconds | None = None
     read_timeout_s: _Seconds | None = None
     total_timeout_s: _Seconds | None = None
@@ -196,7 +196,7 @@ def is_address(host: str) -> bool:
 class Grant(StrictSetting):
     """What people with a value of the claim may do: as a key of a tenant with these roles, or as the operator."""
 
-    tenant: _Tenant | None = None
+    tenant: Tenant | None = None
     roles: list[Annotated[KeyRole, Field(strict=False)]] = Field([KeyRole.READ])
     operator: bool = False
 

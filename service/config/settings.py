@@ -14,19 +14,28 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
-from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticKnownError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from core import credentials
-from core.blobs.local import REMOTE_SCHEMES, open_store
+from core.blobs.local import open_store
 from core.blobs.store import BlobStore, StoreOptions
 from core.master_key import MasterKey
 from core.state.sessions import LIFETIME_S_MAX
@@ -47,13 +56,20 @@ from gpu_workers.models.sources import (
 )
 from service.config.data_dir import checkpoint_folder, is_pinned
 from service.config.providers import SignOnSettings, UpstreamSettings, check_no_overlap
+from service.config.stores import (
+    STORE_RETRIES_MAX,
+    STORE_TIMEOUT_S,
+    BulkStoreSettings,
+    BulkStoresFile,
+    check_store_url,
+    cloud_options,
+    is_inside,
+)
 
 PREFIX = "PRIVACY_GATEWAY_"
 MIB = 1024 * 1024
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 STORE = "store"  # the default folder of the blob store, in the data directory
-STORE_TIMEOUT_S = 60.0  # of one request to the object store and of its retries: as long as REQUEST_TIMEOUT_S by default
-STORE_RETRIES_MAX = 3  # of a request that met a server error or lost its connection; whoever waits retries an outage
 
 # Variables of the client and of the examples for it, which may be set beside a gateway.
 OTHER_VARIABLES = frozenset({"PRIVACY_GATEWAY_URL", "PRIVACY_GATEWAY_API_KEY", "PRIVACY_GATEWAY_KEY"})
@@ -128,19 +144,20 @@ class StorageSettings(BaseModel):
     store_plain_http: bool = False
     store_ca_file: Path | None = None
     store_cache_bytes_max: int = Field(4096 * MIB, ge=0)
+    bulk_stores_file: Path | None = None
+
+    _cloud: dict[str, str] = PrivateAttr(default_factory=dict)
+    _bulk_stores: dict[str, BulkStoreSettings] = PrivateAttr(default_factory=dict)
 
     @field_validator("store_url")
     @classmethod
     def _check_store_url(cls, value: str) -> str:
-        if not value:
-            return value
-        address = urlsplit(value)
-        whole = address.path.startswith("/") if address.scheme == "file" else bool(address.netloc)
-        if address.scheme not in ("file", *REMOTE_SCHEMES) or not whole or "@" in address.netloc:
-            raise ValueError(
-                "STORE_URL is file:///folder, s3://bucket/prefix, gs://... or az://..., without credentials"
-            )
-        return value
+        return check_store_url(value) if value else value
+
+    @model_validator(mode="after")
+    def _read_cloud(self) -> StorageSettings:
+        self._cloud = cloud_options(self.store_url, self.store_options)
+        return self
 
 
 def opened_store(settings: StorageSettings, data_dir: Path) -> BlobStore:
@@ -151,7 +168,7 @@ def opened_store(settings: StorageSettings, data_dir: Path) -> BlobStore:
     if not settings.store_url:
         return open_store(data_dir / STORE)
     options = StoreOptions(
-        config={name: value.get_secret_value() for name, value in settings.store_options.items()},
+        config=settings._cloud | {name: value.get_secret_value() for name, value in settings.store_options.items()},
         timeout_s=STORE_TIMEOUT_S,
         retries_max=STORE_RETRIES_MAX,
         plain_http=settings.store_plain_http,
@@ -636,6 +653,7 @@ class Settings(
             lambda: check_no_overlap(self.upstreams),
             self._check_roles,
             self._check_retention,
+            self._read_bulk_stores,
         ):
             try:
                 check()
@@ -689,3 +707,23 @@ class Settings(
     def _check_retention(self) -> None:
         if self.tombstone_retention_s <= self.response_retention_s:
             raise ValueError("a tombstone must outlive the answer: TOMBSTONE_RETENTION_S above RESPONSE_RETENTION_S")
+
+    @property
+    def bulk_stores(self) -> Mapping[str, BulkStoreSettings]:
+        """The stores of bulk releases, by name."""
+        return self._bulk_stores
+
+    def _read_bulk_stores(self) -> None:
+        path = self.bulk_stores_file
+        if path is None:
+            return
+        try:
+            found = BulkStoresFile.model_validate(read_file(path)).stores
+        except ValidationError as error:
+            wrong = (f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in error.errors())
+            raise ValueError(f"BULK_STORES_FILE {path}: {'; '.join(wrong)}") from None
+        own = [self.data_dir.absolute().as_uri(), *filter(None, [self.store_url])]
+        for name, store in found.items():
+            if any(is_inside(store.url, each) or is_inside(each, store.url) for each in own):
+                raise ValueError(f"BULK_STORES_FILE {path}: stores.{name} has files of the gateway itself")
+        self._bulk_stores = found
