@@ -7,6 +7,7 @@ for `/sanitize` has members that one for `/embed/sentdp` does not have, and `doc
 from service.accounting.endpoints import CAPABILITY as ACCOUNTING
 from service.alerts.endpoints import CAPABILITY as ALERTS
 from service.budget.endpoints import CAPABILITY as BUDGET
+from service.bulk.job_kind import CAPABILITY as BULK
 from service.capability import Capability
 from service.dashboard.endpoints import CAPABILITY as DASHBOARD
 from service.domains.endpoints import CAPABILITY as DOMAINS
@@ -42,6 +43,7 @@ CAPABILITIES: tuple[Capability, ...] = (
     INFILL,
     SYNTHESIS,
     FINETUNE,
+    BULK,
     ALERTS,
     OPERATION,
     DASHBOARD,

@@ -40,7 +40,7 @@ service.jobs: config http files
 service.budget: config http releases jobs  # the estimate prices every kind of job
 service.domains: config http files jobs  # a kind of job
 service.finetune: config http files releases jobs accounting  # a kind of job; its noise is a calculation
-service.bulk: config http
+service.bulk: config http releases jobs domains sentdp vectors sanitize  # a kind of job for their bodies
 service.infill: config http files jobs sanitize  # a kind of job that masks as `/sanitize` does
 service.synthesis: config http releases jobs  # a kind of job
 service.sentdp: config http releases domains  # releases are made from a domain's pack
@@ -67,7 +67,7 @@ gpu_workers.engine:
 gpu_workers.models:
 gpu_workers.handlers: engine models packs finetune  # what a fine-tuning has made predicts beside the encoder
 gpu_workers.jobs:
-gpu_workers.bulk: jobs  # sources and targets of a job in parts
+gpu_workers.bulk: jobs engine handlers  # runs handlers as workers do
 gpu_workers.domains: jobs models packs  # an own pack uses the space of the shipped one
 gpu_workers.finetune: jobs models packs  # the public axes of the bundled encoder's space
 gpu_workers.synthesis: jobs models

@@ -6,7 +6,7 @@ contains no text of a row; a part also contains the subjects of its rows.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -42,10 +42,13 @@ class Row(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A row that has no document, and why."""
+    """A row that has no document, or one that cannot be released, and why: a `Fault`, or what `refused` says."""
 
     number: int
-    reason: Fault
+    reason: str
+
+
+Refused = Callable[[Row], str | None]
 
 
 @dataclass(frozen=True)
@@ -90,29 +93,32 @@ class Source:
         format: Format,
         *,
         chars_max: int,
+        refused: Refused = lambda _: None,
         line_bytes_max: int = LINE_BYTES_MAX,
     ) -> None:
-        """`chars_max`: of a document. `line_bytes_max`: of a line of JSON or a record of CSV."""
+        """`chars_max`: of a document. `refused`: why a row cannot be released, as a fixed word, None if it can.
+        `line_bytes_max`: of a line of JSON or a record of CSV."""
         self._objects = objects
         self._columns = columns
         self._format: Format = format
         self._chars_max = chars_max
+        self._refused = refused
         self._line_bytes_max = line_bytes_max
         self._reader: tuple[int, Reader] | None = None
         self._records: Iterator[Record] = iter(())
         self._next_row: tuple[int, int] | None = None  # the object and the row that `_records` yields next
 
     @classmethod
-    def of_upload(cls, order: JobOrder, columns: Columns, format: Format, *, chars_max: int) -> "Source":
-        """The uploaded data of a job, compressed by gzip or not."""
-        return cls([UploadedBytes(order)], columns, format, chars_max=chars_max)
+    def of_upload(cls, order: JobOrder, columns: Columns, format: Format, **limits: Any) -> "Source":
+        """The uploaded data of a job, compressed by gzip or not. `limits`: as above."""
+        return cls([UploadedBytes(order)], columns, format, **limits)
 
     @classmethod
     def of_store(
-        cls, access: StoreAccess, objects: Sequence[StoredObject], columns: Columns, format: Format, *, chars_max: int
+        cls, access: StoreAccess, objects: Sequence[StoredObject], columns: Columns, format: Format, **limits: Any
     ) -> "Source":
-        """Objects of a store in the versions that `find_objects` has found."""
-        return cls([StoredBytes(access, each) for each in objects], columns, format, chars_max=chars_max)
+        """Objects of a store in the versions that `find_objects` has found. `limits`: as above."""
+        return cls([StoredBytes(access, each) for each in objects], columns, format, **limits)
 
     def scan(self, part_rows: int) -> Iterator[Part]:
         """Yield the parts in one pass over all objects. A part has `part_rows` rows, the last one of an object may have
@@ -175,9 +181,10 @@ class Source:
             return Unreadable(number, "no-subject")
         if subject is not None and not (isinstance(subject, str) and 1 <= len(subject) <= SUBJECT_CHARS_MAX):
             return Unreadable(number, "bad-subject")
-        if isinstance(content, list):
-            return Row(number, None, id, subject, tuple(content))
-        return Row(number, content, id, subject)
+        given = isinstance(content, list)
+        row = Row(number, None if given else content, id, subject, tuple(content) if given else None)
+        reason = self._refused(row)
+        return row if reason is None else Unreadable(number, reason)
 
 
 def _name(value: Any) -> Any:

@@ -72,7 +72,7 @@ class JobPricing:
         found = await self._kind.price(tenant, fields.model_dump())
         if found is None:
             raise TypeError("a kind with an estimate has a price")
-        return Price([found.charge], found.facts)
+        return Price(found.charges, found.facts)
 
 
 class CostLine(TypedDict):

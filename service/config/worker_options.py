@@ -36,7 +36,7 @@ def handler_factories(settings: Settings) -> dict[Role, tuple[HandlerFactory, ..
         Role.FILL: () if settings.infill_source == INFILL_OFF else settings.devices[:1],
     }
     return {
-        role: tuple(_factory(role, settings, device) for device in devices[role])
+        role: tuple(handler_factory(role, settings, device) for device in devices[role])
         for role in Role
         if role in settings.serves and devices[role]
     }
@@ -78,10 +78,11 @@ def queue_limits(settings: Settings) -> QueueLimits:
     return QueueLimits(tenant_share=settings.queue_tenant_share)
 
 
-def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:
+def handler_factory(role: Role, settings: Settings, device: str, *, threads: int | None = None) -> HandlerFactory:
+    """Builds the handler of a role. `threads`: those of a worker by default."""
     options = WorkerOptions(
         device=device,
-        threads=settings.encoder_threads,
+        threads=settings.encoder_threads if threads is None else threads,
         encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
         encoder_precision=precision_of_workers(settings.encoder_precision, settings.encoder_path, settings.devices),
         domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,

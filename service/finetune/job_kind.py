@@ -208,7 +208,7 @@ class FinetuneKind(JobKind):
         )
         plan = budget.plan
         return JobPrice(
-            Charge(budget.event, fields["subject"]),
+            [Charge(budget.event, fields["subject"])],
             fields={"budget": budget.stored()},
             facts={
                 "delta": delta_of(budget.delta_femto),

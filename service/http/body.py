@@ -26,6 +26,7 @@ from service.admission import LoadLimits, is_large
 from service.config.settings import Settings
 from service.http.answers import AnswerRoute
 from service.http.auth import Caller, identify, needs_of
+from service.http.middleware import is_json
 from service.parts import parts_of
 from service.preparation import Preparation
 
@@ -186,8 +187,3 @@ async def take_large_place(request: Request, owner: str, *, texts: int) -> None:
     parts = parts_of(request)
     if texts > parts[Settings].documents_max and not is_large(request.headers):  # one with a large body has its place
         request.state.exchange.held.enter_context(await parts[LoadLimits].large_requests.wait(owner))
-
-
-def is_json(content_type: str) -> bool:
-    media = content_type.split(";", 1)[0].strip().lower()
-    return media == "application/json" or (media.startswith("application/") and media.endswith("+json"))

@@ -210,7 +210,7 @@ class RequestContext:
 class BodyLimit:
     """Refuse a body above the limit of its path with 413.
 
-    The limit is `vectors_bytes_max` for files of vectors, JOB_JSON_BYTES_MAX or JOB_STREAM_BYTES_MAX (JSON lines) under
+    The limit is `vectors_bytes_max` for files of vectors, JOB_JSON_BYTES_MAX or JOB_STREAM_BYTES_MAX (uploads) under
     `/jobs/`, and `bytes_max` elsewhere. A stream of documents is read line by line and limits its lines itself.
     """
 
@@ -255,7 +255,7 @@ class BodyLimit:
             return self.vectors_bytes_max
         if not path.startswith("/jobs/"):
             return self.bytes_max
-        return self.job_stream_bytes_max if is_json_lines(content_type) else self.job_bytes_max
+        return self.job_bytes_max if is_json(content_type) else self.job_stream_bytes_max
 
     async def _discard(self, receive: Receive, received: int) -> None:
         discarded_to = received + self.bytes_max * _DISCARD_FACTOR
@@ -270,6 +270,11 @@ def _positions(error: BaseException) -> list[str]:
     """File, line and function of the innermost calls: source text only, no value of a variable."""
     frames = traceback.extract_tb(error.__traceback__)[-_POSITIONS_LOGGED:]
     return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+
+
+def is_json(content_type: str) -> bool:
+    media = content_type.split(";", 1)[0].strip().lower()
+    return media == "application/json" or (media.startswith("application/") and media.endswith("+json"))
 
 
 def is_json_lines(content_type: str) -> bool:

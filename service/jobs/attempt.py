@@ -33,6 +33,7 @@ from core.errors import (
     StorageFull,
     StoreUnavailable,
     UnknownJob,
+    WorkerCold,
 )
 from core.ledger.records import Charge
 from core.state.jobs import LEASE_MS, JobRecord, JobStatus, JobStore
@@ -165,7 +166,8 @@ class Attempt:
         try:
             opened = await asyncio.to_thread(files.open, job.job_id)
             kind = kinds[job.kind]
-            spec = kind.spec(opened.fields, files.outputs(job.owner, job.job_id))
+            outputs = files.outputs(job.owner, job.job_id, kind.artifact_suffix(opened.fields))
+            spec = await kind.specification(opened.fields, outputs)
         except JobFailed as problem:
             return Failed(problem)
         except (ValueError, KeyError, InvalidInput):
@@ -212,7 +214,9 @@ class Attempt:
         or a result before fails the job: no metric or result of it is kept, and the hold is refunded.
         """
         job = self._job
-        owes = job.reserved != Amount(0)  # until the ledger has spent the hold, in this attempt or an earlier one
+        owes = (
+            job.reserved != Amount(0) and not job.open_holds
+        )  # until the ledger has spent the hold, in this attempt or an earlier one
         stage, fraction, metrics = "starting", job.progress, job.metrics
         save = partial(self._store.progress, job.owner, job.job_id, run=self.run)
         asked: list[ChargeRequested | HoldRequested] = []
@@ -355,7 +359,7 @@ async def store_outcome(
     `installed`: area and name under which requests find the artifact. Raises JobFilesLost, StoreUnavailable,
     StorageFull.
     """
-    paths = {path.suffix: path for path in (outputs.artifact, outputs.card, outputs.report)}
+    paths = {path.suffix: path for path in (outputs.artifact, outputs.card, outputs.report, outputs.manifest)}
     files = await asyncio.to_thread(lambda: {suffix: path for suffix, path in paths.items() if path.is_file()})
     if outputs.artifact.suffix not in files:
         raise JobFilesLost
@@ -506,7 +510,7 @@ class JobExecution:
                 return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             except BlobMissing:
                 return Failed(JobFilesLost()) if self._alone else End.ABSENT
-            except StoreUnavailable:
+            except (StoreUnavailable, WorkerCold):
                 if self._stopping.is_set():
                     return End.STOPPING
                 ended = await self._ended_hold(job, attempt.run)
@@ -537,14 +541,17 @@ class JobExecution:
                 await self._pause()
 
     async def _stored_outcome(self, job: JobRecord, succeeded: Succeeded) -> StoredOutcome:
-        fields = await asyncio.to_thread(lambda: self._working.files.open(job.job_id).fields)
+        fields, kind = (
+            await asyncio.to_thread(lambda: self._working.files.open(job.job_id).fields),
+            self._kinds[job.kind],
+        )
         return await store_outcome(
             self._working.blobs,
             self._stored,
             job,
-            self._working.files.outputs(job.owner, job.job_id),
+            self._working.files.outputs(job.owner, job.job_id, kind.artifact_suffix(fields)),
             succeeded.result,
-            installed=self._kinds[job.kind].installs(fields),
+            installed=kind.installs(fields),
             retention_s=self._retention_s,
         )
 

@@ -48,7 +48,7 @@ class Job(TypedDict):
     """A job."""
 
     job_id: Annotated[str, doc("The id, random.")]
-    kind: Annotated[str, doc("`synthesis`, `finetune`, `domain` or `infill`.")]
+    kind: Annotated[str, doc("`synthesis`, `finetune`, `domain`, `infill` or `release`.")]
     label: Annotated[str, doc("The name that its creator gave.")]
     status: Annotated[str, doc("`queued`, `running`, `paused`, or an end: `succeeded`, `failed` or `cancelled`.")]
     progress: Annotated[float, doc("How much is done, from 0 to 1.")]
@@ -226,9 +226,18 @@ async def job_events(
 
 
 @router.get("/jobs/{job_id}/artifact", summary="What the job made", response_class=FileResponse)
-async def get_artifact(job: JobDep, runner: Part[JobRunner]) -> FileResponse:
-    path = await existing(job, runner, ".safetensors")
-    return FileResponse(path, media_type="application/octet-stream", filename=f"{job.label}.safetensors")
+async def get_artifact(job: JobDep, runner: Part[JobRunner], kinds: Part[JobKinds]) -> FileResponse:
+    media_types = kinds[job.kind].artifacts if job.kind in kinds else JobKind.artifacts
+    for suffix, media_type in media_types.items():
+        path = await runner.output(job, suffix) if job.status is JobStatus.SUCCEEDED else None
+        if path is not None:
+            return FileResponse(path, media_type=media_type, filename=f"{job.label}{suffix}")
+    raise JobNotSucceeded
+
+
+@router.get("/jobs/{job_id}/manifest", summary="What a bulk release has written", response_class=FileResponse)
+async def get_manifest(job: JobDep, runner: Part[JobRunner]) -> FileResponse:
+    return FileResponse(await existing(job, runner, ".json"), media_type="application/json")
 
 
 @router.delete(

@@ -170,6 +170,6 @@ class JobFiles:
             if folder.is_dir() and folder.name.startswith(_INCOMING):
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def outputs(self, owner: str, job_id: str) -> Outputs:
-        """The files that the job's process writes."""
-        return Outputs(owner, self._root / job_id / OUTPUTS / f"{job_id}.safetensors")
+    def outputs(self, owner: str, job_id: str, suffix: str) -> Outputs:
+        """The files that the job's process writes. `suffix`: of the artifact."""
+        return Outputs(owner, self._root / job_id / OUTPUTS / f"{job_id}{suffix}")

@@ -27,6 +27,14 @@ RELEASE_WORDS = "_release"  # the member of a job's fields with what the journal
 _HOLD_TTL_MS = 24 * 3600 * 1000  # between the reservation and the moment that the job owns it
 
 
+def cost_of(charges: Sequence[Charge]) -> Amount:
+    """The sum of charges, as jobs show it."""
+    return Amount(
+        sum(charge.event.epsilon_nano * charge.times for charge in charges),
+        sum(charge.event.delta_femto * charge.times for charge in charges),
+    )
+
+
 class PartHolds:
     """Holds parts for the jobs of one gateway."""
 
@@ -59,11 +67,7 @@ class PartHolds:
             return Held(asked.part, JobFailed(error.detail or error.title, reason=error.code))
         if isinstance(reserved, Replay):
             raise TypeError("a release without a claim cannot be a replay")
-        amount = Amount(
-            sum(charge.event.epsilon_nano * charge.times for charge in charges),
-            sum(charge.event.delta_femto * charge.times for charge in charges),
-        )
-        hold = JobHold(reserved.release_id, amount)
+        hold = JobHold(reserved.release_id, cost_of(charges))
         owned = await self._store.own_hold(job.owner, job.job_id, run=run, part=asked.part, hold=hold)
         if owned is None:
             await self._ledger.cancel(job.owner, reserved.release_id, reason="no-job")

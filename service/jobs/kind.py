@@ -21,13 +21,16 @@ from service.jobs.start import StartJob
 class JobPrice:
     """What a job costs.
 
+    charges: what is held before the job is created; empty for a kind that is charged in parts.
+    by_parts: whether its process holds parts (`part_charges`).
     fields: what the job's process gets in addition to the request's fields, such as the plan that is charged.
     facts: what `POST /budget/estimate` shows beside the charge.
     """
 
-    charge: Charge
+    charges: Sequence[Charge]
     fields: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    by_parts: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class Outputs:
     def card(self) -> Path:
         """The artifact's description, in Markdown."""
         return self.artifact.with_suffix(".md")
+
+    @property
+    def manifest(self) -> Path:
+        """What a bulk release has written, as JSON."""
+        return self.artifact.with_suffix(".json")
 
     @property
     def report(self) -> Path:
@@ -61,6 +69,9 @@ class JobKind(ABC):
     shared: whether the operator may create one with the admin key, for all tenants.
     estimate: the body that `POST /budget/estimate` takes, None for a kind that charges nothing.
     kept_limit: the setting that limits how many results a tenant keeps by name, None where results have no names.
+    artifacts: the media types of artifacts, by the suffixes of their files.
+    uploads: the content types of requests whose bodies are the rows and whose queries are the fields, and what each of
+        them says of the fields.
     marks: members of that body that no other endpoint's body has; the estimate distinguishes bodies by them.
     """
 
@@ -73,12 +84,18 @@ class JobKind(ABC):
     entry_point: ClassVar[str]
     shared: ClassVar[bool] = False
     estimate: ClassVar[type[Strict] | None] = None
+    artifacts: ClassVar[Mapping[str, str]] = {".safetensors": "application/octet-stream"}
+    uploads: ClassVar[Mapping[str, Mapping[str, Any]]] = {"application/x-ndjson": {}, "application/jsonl": {}}
     marks: ClassVar[frozenset[str]] = frozenset()
     kept_limit: ClassVar[str | None] = None
 
     @abstractmethod
     def rows(self, body: Any) -> Iterable[dict[str, Any]]:
         """The rows of a JSON body, in the form of JSON lines."""
+
+    def needs_rows(self, fields: Mapping[str, Any]) -> bool:  # noqa: ARG002
+        """Whether a request without rows is refused."""
+        return True
 
     def resolve(self, owner: str, fields: Any) -> Any:  # noqa: ARG002 - for kinds that need the owner
         """Check the fields and fill in the defaults that depend on the gateway. Runs in a thread.
@@ -109,22 +126,29 @@ class JobKind(ABC):
         """The area and the name under which requests find the artifact, beside the job's own; None for neither."""
         return None
 
-    @abstractmethod
+    def artifact_suffix(self, fields: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """The suffix of the artifact's file: one of `artifacts`."""
+        return next(iter(self.artifacts))
+
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> Any:
         """The specification for the job's process, from the stored fields of the job.
 
         Raises InvalidInput, KeyError or ValueError for fields that this version or its settings no longer allow.
         """
+        raise NotImplementedError
+
+    async def specification(self, fields: Mapping[str, Any], outputs: Outputs) -> Any:
+        """As `spec`, which it calls unless a kind has to look something up. Also raises WorkerCold and
+        StoreUnavailable: it is called again."""
+        return self.spec(fields, outputs)
 
     @property
     def openapi(self) -> dict[str, Any]:
         """The request's body, for the API page (`DescribedAPI`)."""
         schema = self.body.model_json_schema(ref_template=SCHEMAS)
         lines = {"type": "string", "description": f"{self.rows_description} The other members go into the query."}
-        return {
-            "required": True,
-            "content": {"application/json": {"schema": schema}, "application/x-ndjson": {"schema": lines}},
-        }
+        uploads = {media: {"schema": lines} for media in self.uploads if media != "application/jsonl"}
+        return {"required": True, "content": {"application/json": {"schema": schema}, **uploads}}
 
 
 class JobKinds(dict[str, JobKind]):

@@ -7,7 +7,7 @@ the two steps leaves files without a job, which are removed later.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from core.amounts import Amount
 from core.errors import BadCorpus, ClientGone, LedgerError, ReleaseGone, ReleaseInFlight, TenantLimitReached, UnknownJob
 from core.ledger.records import Charge, Replay
 from core.ledger.transitions import Ledger
@@ -26,10 +25,11 @@ from core.redis.names import SHARED_OWNER
 from core.state.jobs import JobHold, JobRecord
 from service.config.settings import Settings
 from service.http.auth import Caller
-from service.http.body import BodyMemory, is_json, json_limits, parse_json, read_body
-from service.http.middleware import is_json_lines
+from service.http.body import BodyMemory, json_limits, parse_json, read_body
+from service.http.middleware import is_json
 from service.http.strict import Strict, idempotency_key, invalid_request, is_generated
 from service.jobs.files import Incoming
+from service.jobs.holds import RELEASE_WORDS, cost_of
 from service.jobs.kind import JobKind
 from service.jobs.runner import JobRunner
 from service.preparation import Preparation
@@ -68,15 +68,18 @@ class JobSubmission:
         key = idempotency_key(request)
         request.state.headers["Idempotency-Key"] = key
         job_id = self._master_key.job_claim(owner=owner, route=f"/jobs/{kind.name}", key=key)
-        streamed = is_json_lines(request.headers.get("content-type", ""))
-        if not streamed and not is_json(request.headers.get("content-type", "")):
+        content_type = request.headers.get("content-type", "")
+        said = kind.uploads.get(content_type.split(";", 1)[0].strip().lower())
+        if said is None and not is_json(content_type):
             raise HTTPException(415)
         is_new = not await self._exists(owner, job_id)
         open_max = self._settings.jobs_per_tenant_max
         async with self._runner.receiving(owner, job_id, is_new=is_new, open_max=open_max) as incoming:
-            receive = self._receive_lines if streamed else self._receive_json
-            fields = await receive(request, owner, kind, incoming)
-            if incoming.received == 0:
+            if said is None:
+                fields = await self._receive_json(request, owner, kind, incoming)
+            else:
+                fields = await self._receive_rows(request, owner, kind, incoming, said)
+            if incoming.received == 0 and kind.needs_rows(fields):
                 raise BadCorpus("The corpus is empty.", reason="empty", count=0)
             claim = partial(
                 self._master_key.claim,
@@ -109,7 +112,11 @@ class JobSubmission:
     ) -> tuple[JobRecord, bool]:
         """From a received input to a queued job. A job that charges holds its cost first, and owns that hold."""
         price = await kind.price(owner, fields)
-        claim = await asyncio.to_thread(incoming.finish, fields if price is None else {**fields, **price.fields})
+        if price is not None:
+            fields = {**fields, **price.fields}
+        if price is not None and price.by_parts and caller is not None:
+            fields = {**fields, RELEASE_WORDS: {"key_id": caller.key_id, "words": caller.words}}
+        claim = await asyncio.to_thread(incoming.finish, fields)
         terms = {
             "kind": kind.name,
             "label": fields["name"],
@@ -126,8 +133,8 @@ class JobSubmission:
             hold = None
             try:
                 manifest = await self._runner.working.store_input(owner, job_id)
-                if price is not None:
-                    hold = await self._hold(owner, price.charge, claim_of(body=claim.encode()), caller, kind.name)
+                if price is not None and price.charges:
+                    hold = await self._hold(owner, price.charges, claim_of(body=claim.encode()), caller, kind.name)
                 job, created = await self._store.create(
                     owner, job_id, hold=hold, state=manifest.state, size=manifest.size, **terms
                 )
@@ -158,11 +165,13 @@ class JobSubmission:
         if name not in names and len(names) >= getattr(self._settings, kind.kept_limit):
             raise TenantLimitReached(limit=kind.kept_limit)
 
-    async def _hold(self, owner: str, charge: Charge, claim: Claim, caller: Caller | None, kind: str) -> JobHold:
+    async def _hold(
+        self, owner: str, charges: Sequence[Charge], claim: Claim, caller: Caller | None, kind: str
+    ) -> JobHold:
         """Hold the job's cost. Until the job owns it, the hold ends as a request's does: a crash spends it."""
         outcome = await self._ledger.reserve(
             owner,
-            [charge],
+            charges,
             claim=claim,
             key_id=caller.key_id if caller else None,
             words=caller.words if caller else None,
@@ -171,7 +180,7 @@ class JobSubmission:
         )
         if isinstance(outcome, Replay):
             raise TypeError("a job stores no answer")
-        return JobHold(outcome.release_id, Amount(charge.event.epsilon_nano, charge.event.delta_femto))
+        return JobHold(outcome.release_id, cost_of(charges))
 
     async def _withdraw(self, owner: str, job_id: str, hold: JobHold | None) -> None:
         """Remove the files of a job that was not created, and refund its hold.
@@ -217,12 +226,16 @@ class JobSubmission:
             await asyncio.to_thread(write, lines)
         return stored
 
-    async def _receive_lines(
-        self, request: Request, owner: str, kind: JobKind, incoming: Incoming
+    async def _receive_rows(
+        self, request: Request, owner: str, kind: JobKind, incoming: Incoming, said: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Write the rows as they arrive. An error in one of them is a problem of the job."""
+        """Write the rows as they arrive. An error in one of them is a problem of the job. `said`: by the content type
+        about the fields."""
+        given = _from_query(request, kind.fields)
+        for name, members in said.items():
+            given[name] = {**members, **given[name]} if isinstance(given.get(name), dict) else given.get(name, members)
         try:
-            fields = kind.fields.model_validate(_from_query(request, kind.fields))
+            fields = kind.fields.model_validate(given)
         except ValidationError as error:
             raise invalid_request(error, "query") from None
         resolved = await asyncio.to_thread(kind.resolve, owner, fields)

@@ -105,7 +105,7 @@ class SynthesisKind(JobKind):
 
         budget = await asyncio.to_thread(record_budget, fields["epsilon"], fields["delta"])
         return JobPrice(
-            Charge(budget.event(fields["method"]), fields["subject"]),
+            [Charge(budget.event(fields["method"]), fields["subject"])],
             fields={"budget": asdict(budget)},
             facts={
                 "delta": delta_of(budget.delta_femto),

@@ -86,7 +86,7 @@ class ToyKind(JobKind):
             mechanism="toy_count", kind="pure", unit=Unit.RECORD, adjacency=Adjacency.REPLACE_ONE,
             guarantee=Guarantee.PURE_DP, epsilon_nano=cost_nano(fields["epsilon"]),
         )  # fmt: skip
-        return JobPrice(Charge(event, fields["subject"]), facts={"sensitivity": 1})
+        return JobPrice([Charge(event, fields["subject"])], facts={"sensitivity": 1})
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> ToySpec:
         return ToySpec(fields["question"], cost_nano(fields["epsilon"]), targets=(str(outputs.artifact),))
