@@ -118,7 +118,8 @@ class Source:
         cls, access: StoreAccess, objects: Sequence[StoredObject], columns: Columns, format: Format, **limits: Any
     ) -> "Source":
         """Objects of a store in the versions that `find_objects` has found. `limits`: as above."""
-        return cls([StoredBytes(access, each) for each in objects], columns, format, **limits)
+        store = access.open()
+        return cls([StoredBytes(access, store, each) for each in objects], columns, format, **limits)
 
     def scan(self, part_rows: int) -> Iterator[Part]:
         """Yield the parts in one pass over all objects. A part has `part_rows` rows, the last one of an object may have

@@ -83,9 +83,12 @@ class StoreAccess:
         """The store of `obstore` for reading. Raises ValueError for options that cannot be used."""
         from obstore.store import LocalStore
 
-        from core.blobs.remote import objects_of_url
+        from core.blobs.remote import failures, objects_of_url
 
-        return LocalStore(self.folder) if self.folder is not None else objects_of_url(self.url, self.options)
+        if self.folder is None:
+            return objects_of_url(self.url, self.options)
+        with job_failures(), failures():
+            return LocalStore(self.folder)
 
     def check_inside(self, key: str) -> None:
         """Raises JobFailed if links lead from a key of a local store to a path outside its folder."""
@@ -115,9 +118,9 @@ def find_objects(access: StoreAccess, *, keys: Sequence[str] | None = None, pref
 
     from core.blobs.remote import failures
 
+    store = access.open()
     found: list[Any] = []
     with job_failures(), failures():
-        store = access.open()
         if keys is None and access.folder is not None:
             keys = _local_keys(access.folder, prefix)
         if keys is not None:
@@ -133,7 +136,8 @@ def find_objects(access: StoreAccess, *, keys: Sequence[str] | None = None, pref
     if not found:
         raise store_failed("source-missing")
     return [
-        StoredObject(each["path"], each["size"], each["e_tag"], each["last_modified"].isoformat()) for each in found
+        StoredObject(each["path"], each["size"], _quoted(each["e_tag"]), each["last_modified"].isoformat())
+        for each in found
     ]
 
 
@@ -144,11 +148,17 @@ def _local_keys(folder: Path, prefix: str) -> list[str]:
     """
     keys: list[str] = []
     for path, _, names in os.walk(folder / prefix):
-        files = ((Path(path) / name) for name in names)
-        keys += (str(each.relative_to(folder)) for each in files if each.is_file() and each.stat().st_size)
-        keys = [key for key in keys if not _is_hidden(key, prefix)]
+        for file in (Path(path) / name for name in names):
+            key = str(file.relative_to(folder))
+            if not _is_hidden(key, prefix) and file.is_file() and file.stat().st_size:
+                keys.append(key)
         _check_count(keys)
     return sorted(keys)
+
+
+def _quoted(e_tag: str | None) -> str | None:
+    """Azure lists them without quotes, and a condition has them with quotes."""
+    return e_tag if e_tag is None or e_tag.startswith("W/") else f'"{e_tag.strip(chr(34))}"'
 
 
 def _check_count(found: Sequence[Any]) -> None:
@@ -164,12 +174,10 @@ def _is_hidden(key: str, prefix: str) -> bool:
 class StoredBytes:
     """The bytes of one version of an object."""
 
-    def __init__(self, access: StoreAccess, stored: StoredObject) -> None:
-        from core.blobs.remote import failures
-
-        access.check_inside(stored.key)
-        with job_failures(), failures():
-            self._store = access.open()
+    def __init__(self, access: StoreAccess, store: Any, stored: StoredObject) -> None:
+        """`store`: of `access.open()`, whose connections its objects share."""
+        self._access = access
+        self._store = store
         self._stored = stored
         self.size = stored.size
 
@@ -187,9 +195,10 @@ class StoredBytes:
             options["if_match"] = self._stored.e_tag
         else:
             options["if_unmodified_since"] = datetime.fromisoformat(self._stored.modified)
+        self._access.check_inside(self._stored.key)
         with job_failures(), failures():
             result = obstore.get(self._store, self._stored.key, options=options)  # type: ignore[arg-type]
-            if (result.meta["e_tag"], result.meta["size"]) != (self._stored.e_tag, self.size):
+            if (_quoted(result.meta["e_tag"]), result.meta["size"]) != (self._stored.e_tag, self.size):
                 raise store_failed("source-changed")
             return bytes(result.bytes())
 

@@ -6,9 +6,11 @@ import io
 import json
 import os
 import resource
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from job_kit import written_order
 
-from core.errors import JobFailed
+from core.errors import InvalidInput, JobFailed
 from gpu_workers.bulk.readers import Format, inflated, lines
 from gpu_workers.bulk.sources import Columns, Part, Row, Source, Unreadable
 from gpu_workers.bulk.stores import StoreAccess, find_objects
+from service.bulk.schemas import check_installed
 
 TEXT = Columns("text")
 ALL = Columns("text", id="id", subject="who")
@@ -297,6 +300,16 @@ def test_damaged_and_encrypted_parquet_ends_the_job() -> None:
         assert refused(data, format="parquet").reason == "damaged-file"
 
 
+@given(st.data(), st.sampled_from(["jsonl", "csv", "gzip"]))
+def test_any_damage_gives_rows_or_the_error_of_a_job(data: st.DataObject, format: Any) -> None:
+    whole = gzip.compress(FILES["jsonl"]) if format == "gzip" else FILES[format]
+    start = data.draw(st.integers(0, len(whole)))
+    damaged = whole[:start] + data.draw(st.binary(max_size=9)) + whole[start + data.draw(st.integers(0, 9)) :]
+    with suppress(JobFailed):
+        read = rows_of(source(damaged, format="csv" if format == "csv" else "jsonl", columns=ALL), 5)
+        assert [row.number for row in read] == list(range(len(read)))
+
+
 def test_damaged_gzip_ends_the_job() -> None:
     packed = gzip.compress(FILES["jsonl"])
     for data in (packed[:-3], packed[:30], packed + b"x", packed[:40] + b"\0\0\0" + packed[43:]):
@@ -324,6 +337,18 @@ def test_a_line_and_a_bomb_hold_little_memory() -> None:
 
     found = Source([Long(b"")], TEXT, "jsonl", chars_max=10)
     assert next(found.scan(10)).unreadable == (Unreadable(0, "too-long"),)
+
+
+def test_without_its_library_only_parquet_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for format in ("jsonl", "csv"):
+        assert rows_of(source(FILES[format], format=format, columns=ALL)) == EXPECTED
+    failed = refused(FILES["parquet"], format="parquet")
+    assert failed.reason == "no-parquet"
+    assert "privacy-gateway[bulk]" in str(failed.detail)
+    with pytest.raises(InvalidInput, match="bulk"):
+        check_installed("parquet", field="source.format")
+    check_installed("jsonl", field="source.format")
 
 
 def local(folder: Path) -> StoreAccess:

@@ -1,19 +1,23 @@
 """Finding objects of a store, and what a job is answered if a store cannot be used."""
 
 import asyncio
+import io
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from s3_kit import S3Server, s3_server
 
 from core.blobs.store import StoreOptions
 from core.errors import JobFailed
 from gpu_workers.bulk import stores
-from gpu_workers.bulk.sources import Columns, Source
+from gpu_workers.bulk.sources import Columns, Row, Source
 from gpu_workers.bulk.stores import StoreAccess, StoredBytes, find_objects
 from gpu_workers.bulk.targets import StoreTarget
 
@@ -67,7 +71,7 @@ def test_links_lead_to_nothing_outside_the_folder(tmp_path: Path) -> None:
     (folder / "a.jsonl").unlink()
     (folder / "a.jsonl").symlink_to(outside / "secret.jsonl")
     with refused("outside-the-store"):
-        StoredBytes(access, found)
+        StoredBytes(access, access.open(), found).read(0, 1)
     (folder / "one.jsonl").symlink_to(outside / "secret.jsonl")
     with refused("outside-the-store"):
         find_objects(access, prefix="")
@@ -141,3 +145,17 @@ def test_objects_of_s3_are_read_in_one_version(s3: S3Server) -> None:
     asyncio.run(store.delete(["in/b.jsonl"]))
     with refused("source-missing"):
         source.rows(parts[5])
+
+
+def test_parquet_of_s3_is_read_by_ranges(s3: S3Server) -> None:
+    access = StoreAccess("files", s3.bucket(), s3.options())
+    texts = [f"text {number} {secrets.token_hex(400)}" for number in range(3_000)]
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": texts}), sink, row_group_size=700)
+    asyncio.run(access.blobs().put("in/a.parquet", sink.getvalue()))
+    source = Source.of_store(access, find_objects(access, prefix="in"), Columns("text"), "parquet", chars_max=1_000)
+    parts = list(source.scan(1_000))
+    assert [row.text for part in parts for row in source.rows(part) if isinstance(row, Row)] == texts
+    asyncio.run(access.blobs().put("in/a.parquet", sink.getvalue() + b"x"))
+    with refused("source-changed"):
+        source.rows(parts[0])
