@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import orjson
 
 from core.errors import JobFailed
+from gpu_workers.jobs.corpus import MARK, lines
 from gpu_workers.jobs.protocol import JobOrder
 
 Format = Literal["jsonl", "csv", "parquet"]
@@ -32,7 +33,6 @@ _INFLATION_MAX = 200  # bytes for each compressed byte; text rarely reaches 20
 _INFLATION_FREE_BYTES = 64 * 1024 * 1024
 _BATCH_ROWS = 128
 _PARQUET_BUFFER_BYTES = 4 * 1024 * 1024
-_MARK = b"\xef\xbb\xbf"  # of UTF-8, before the first byte
 _GZIP = b"\x1f\x8b"  # begins neither UTF-8 nor Parquet
 _INVALID = object()  # a text of Parquet that is not UTF-8
 
@@ -113,10 +113,17 @@ def open_reader(data: ObjectBytes, format: Format, columns: Columns, *, line_byt
     return kind(data, columns, line_bytes_max)
 
 
-def column_failed(columns: Columns, name: str, said: str, reason: str) -> JobFailed:
-    """The error of a column, by the member of the request that names it."""
-    member = next(member for member in ("text", "id", "subject") if getattr(columns, member) == name)
-    return JobFailed(f"The column for `{member}` {said}", reason=reason)
+def _column_failed(columns: Columns, name: str, said: str, reason: str) -> JobFailed:
+    """The error of a column, by the member of the request that names it: the name may be private."""
+    member = ("text", "id", "subject")[columns.each.index(name)]
+    return JobFailed(f"The column for `{member}` {said} in a file of the source.", reason=reason)
+
+
+def _check_once(columns: Columns, name: str, count: int) -> None:
+    if count == 0:
+        raise _column_failed(columns, name, "is missing", "no-column")
+    if count > 1:
+        raise _column_failed(columns, name, "is there several times", "repeated-column")
 
 
 def inflated(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -147,24 +154,6 @@ def inflated(chunks: Iterable[bytes]) -> Iterator[bytes]:
         raise damaged
 
 
-def lines(chunks: Iterable[bytes], start: int, *, bytes_max: int) -> Iterator[tuple[int, bytes | None]]:
-    """Each line's first byte, counted from `start`, and the line without its end; None for one that is longer."""
-    rest = b""
-    dropped = 0
-    for chunk in chunks:
-        first, *others = chunk.split(b"\n")
-        rest += first
-        for line in others:
-            yield start, None if dropped or len(rest) > bytes_max else rest
-            start += dropped + len(rest) + 1
-            dropped, rest = 0, line
-        if len(rest) > bytes_max:
-            dropped += len(rest)
-            rest = b""
-    if dropped or rest:
-        yield start, None if dropped else rest
-
-
 class _TextReader:
     """An object of lines, compressed or not. Compressed bytes are read from their start."""
 
@@ -172,11 +161,11 @@ class _TextReader:
         self._data = data
         self._columns = columns
         self._line_bytes_max = line_bytes_max
-        head = next(iter(data.chunks()), b"")[: len(_MARK)]
+        head = next(iter(data.chunks()), b"")[: len(MARK)]
         self._is_compressed = head.startswith(_GZIP)
         if self._is_compressed:
-            head = next((step for step in inflated(data.chunks()) if step), b"")[: len(_MARK)]
-        self._first = len(_MARK) if head == _MARK else 0
+            head = next((step for step in inflated(data.chunks()) if step), b"")[: len(MARK)]
+        self._first = len(MARK) if head == MARK else 0
 
     def _lines(self, start: int) -> Iterator[tuple[int, bytes | None]]:
         chunks = _after(inflated(self._data.chunks()), start) if self._is_compressed else self._data.chunks(start)
@@ -291,13 +280,6 @@ class _CsvReader(_TextReader):
                 yield place or 0, row if is_text else "not-utf-8"
 
 
-def _check_once(columns: Columns, name: str, count: int) -> None:
-    if count == 0:
-        raise column_failed(columns, name, "is missing in a file of the source.", "no-column")
-    if count > 1:
-        raise column_failed(columns, name, "is there several times in a file of the source.", "repeated-column")
-
-
 class _ParquetReader:
     """Row groups in their order, in batches of the columns that are needed."""
 
@@ -315,7 +297,7 @@ class _ParquetReader:
             _check_once(columns, name, len(found))
             if not _is_readable(schema.field(found[0]).type, is_text=name == columns.text):
                 said = "holds no strings" if name == columns.text else "holds neither strings nor integers"
-                raise column_failed(columns, name, f"{said} in a file of the source.", "column-type")
+                raise _column_failed(columns, name, said, "column-type")
 
     def records(self, start: Position | None = None) -> Iterator[Record]:
         first, skipped = start or (0, 0)

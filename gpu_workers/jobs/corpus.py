@@ -19,29 +19,6 @@ from core.errors import BadCorpus
 from core.mechanisms.sentences.domain_pack import DIMENSION_MAX
 from core.text.segment import sentences
 
-
-def lines(chunks: Iterable[bytes], *, bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """Number (from 1) and bytes of each line that is not blank. Raises BadCorpus for a line above the limit."""
-    rest = b""
-    number = 0
-    for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
-        for line in whole:
-            number += 1
-            if len(line) > bytes_max:
-                raise _too_long(number)
-            if stripped := line.strip(b" \t\r"):
-                yield number, stripped
-        if len(rest) > bytes_max:
-            raise _too_long(number + 1)
-    if stripped := rest.strip(b" \t\r"):
-        yield number + 1, stripped
-
-
-def _too_long(number: int) -> BadCorpus:
-    return BadCorpus("A line is too long.", reason="line-too-long", line=number)
-
-
 FloatArray = npt.NDArray[np.float32]
 
 FORMS = ("text", "sentences", "embeddings")
@@ -50,6 +27,7 @@ ROWS_MAX = 5_000_000
 SENTENCES_MIN = 8  # the mean of fewer sentences does not represent a document
 SENTENCES_USED = 24
 LABEL_CHARS_MAX = 200
+MARK = b"\xef\xbb\xbf"  # of UTF-8, before the first byte
 
 
 class Row(NamedTuple):
@@ -70,11 +48,31 @@ class Survey:
     embeddings: bool
 
 
+def lines(chunks: Iterable[bytes], start: int = 0, *, bytes_max: int) -> Iterator[tuple[int, bytes | None]]:
+    """Each line's first byte, counted from `start`, and the line without its end; None for one that is longer."""
+    rest = b""
+    dropped = 0
+    for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        rest += first
+        for line in others:
+            yield start, None if dropped or len(rest) > bytes_max else rest
+            start += dropped + len(rest) + 1
+            dropped, rest = 0, line
+        if len(rest) > bytes_max:
+            dropped += len(rest)
+            rest = b""
+    if dropped or rest:
+        yield start, None if dropped else rest
+
+
 def corpus_lines(chunks: Iterable[bytes]) -> Iterable[tuple[int, bytes]]:
-    """Yield numbered lines, without a byte order mark. Raises BadCorpus."""
-    for number, line in lines(chunks, bytes_max=LINE_BYTES_MAX):
-        bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        if bare:
+    """Number (from 1) and bytes of each line that is not blank, without a byte order mark. Raises BadCorpus for a line
+    that is too long."""
+    for number, (_, line) in enumerate(lines(chunks, bytes_max=LINE_BYTES_MAX), start=1):
+        if line is None:
+            raise BadCorpus("A line is too long.", reason="line-too-long", line=number)
+        if bare := (line.removeprefix(MARK) if number == 1 else line).strip(b" \t\r"):
             yield number, bare
 
 

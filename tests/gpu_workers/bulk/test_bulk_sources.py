@@ -24,9 +24,10 @@ from hypothesis import strategies as st
 from job_kit import written_order
 
 from core.errors import InvalidInput, JobFailed
-from gpu_workers.bulk.readers import Format, inflated, lines
+from gpu_workers.bulk.readers import Format, inflated
 from gpu_workers.bulk.sources import Columns, Part, Row, Source, Unreadable
 from gpu_workers.bulk.stores import StoreAccess, find_objects
+from gpu_workers.jobs.corpus import lines
 from service.bulk.schemas import check_installed
 
 TEXT = Columns("text")
@@ -110,7 +111,7 @@ def test_lines_are_those_of_split_without_those_that_are_too_long(data: bytes, s
     whole = whole if whole[-1] else whole[:-1]
     starts = [sum(len(line) + 1 for line in whole[:number]) for number in range(len(whole))]
     expected = [(start, line if len(line) <= bytes_max else None) for start, line in zip(starts, whole, strict=True)]
-    assert list(lines(Pieces(data, step).chunks(), 0, bytes_max=bytes_max)) == expected
+    assert list(lines(Pieces(data, step).chunks(), bytes_max=bytes_max)) == expected
 
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=4), st.integers(1, 50))

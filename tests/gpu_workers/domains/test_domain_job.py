@@ -57,10 +57,10 @@ def test_a_label_is_optional_and_belongs_to_domains_alone() -> None:
         assert corpus.parse(b'{"text": "ok", "label": 3}', 1, chars_max=10) == ("text", "ok", "")
 
 
-def test_lines_across_chunks_and_their_limit() -> None:
+def test_lines_across_chunks() -> None:
     chunks = [b"ab", b"c\n\n  \nde", b"f\r\n", b"g"]
-    assert list(corpus.lines(chunks, bytes_max=10)) == [(1, b"abc"), (4, b"def"), (5, b"g")]
-    assert list(corpus.lines([], bytes_max=10)) == []
+    assert list(corpus.corpus_lines(chunks)) == [(1, b"abc"), (4, b"def"), (5, b"g")]
+    assert list(corpus.corpus_lines([])) == []
 
 
 def test_a_corpus_beyond_the_limits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
