@@ -253,10 +253,8 @@ class _CsvReader(_TextReader):
                 place = first if place is None else place
                 used += 0 if line is None else len(line) + 1
                 if line is None or used > self._line_bytes_max:
-                    raise JobFailed(
-                        f"A row of a CSV file has more than {self._line_bytes_max} bytes, or a quote has no end.",
-                        reason="csv-row-too-long",
-                    )
+                    said = f"has more than {self._line_bytes_max} bytes, or a quote in it has no end."
+                    raise JobFailed(f"The row of a CSV file at byte {place} {said}", reason="csv-row-too-long")
                 try:
                     yield line.decode() + "\n"
                 except UnicodeDecodeError:
@@ -273,7 +271,8 @@ class _CsvReader(_TextReader):
                 return
             except csv.Error:
                 if is_whole:
-                    raise JobFailed("A quote of a CSV file has no end.", reason="csv-open-quote") from None
+                    said = f"The row of a CSV file at byte {place} has a quote without an end."
+                    raise JobFailed(said, reason="csv-open-quote") from None
                 yield place or 0, "not-csv"
                 continue
             if row:

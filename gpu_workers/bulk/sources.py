@@ -7,10 +7,12 @@ contains no text of a row; a part also contains the subjects of its rows.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from core.errors import JobFailed
 from gpu_workers.bulk.readers import (
     LINE_BYTES_MAX,
     Cells,
@@ -126,8 +128,9 @@ class Source:
         fewer. An object without rows has no part."""
         number = first_row = 0
         for index in range(len(self._objects)):
-            records = self._open(index).records()
-            while taken := list(islice(records, part_rows)):
+            with self._named(index):
+                records = self._open(index).records()
+            while taken := self._taken(records, part_rows, index):
                 rows = self._rows(taken, first_row)
                 yield Part(
                     number,
@@ -144,13 +147,29 @@ class Source:
     def rows(self, part: Part) -> list[Row | Unreadable]:
         """The rows of a part. Parts in their order are read without going back."""
         if self._next_row != (part.object, part.first_row):
-            self._records = self._open(part.object).records(part.position)
+            with self._named(part.object):
+                self._records = self._open(part.object).records(part.position)
         self._next_row = None
-        taken = list(islice(self._records, part.rows))
+        taken = self._taken(self._records, part.rows, part.object)
         if len(taken) != part.rows or taken[0][0] != part.position:
             raise store_failed("source-changed")
         self._next_row = (part.object, part.first_row + part.rows)
         return self._rows(taken, part.first_row)
+
+    @contextmanager
+    def _named(self, index: int) -> Iterator[None]:
+        """Says which of several objects an error is about, by its number: names of objects may be private."""
+        try:
+            yield
+        except JobFailed as error:
+            if len(self._objects) == 1:
+                raise
+            said = f"Object {index + 1} of {len(self._objects)}: {error.detail}"
+            raise JobFailed(said, reason=error.reason, count=error.count) from None
+
+    def _taken(self, records: Iterator[Record], count: int, index: int) -> list[Record]:
+        with self._named(index):
+            return list(islice(records, count))
 
     def _open(self, index: int) -> Reader:
         if self._reader is None or self._reader[0] != index:

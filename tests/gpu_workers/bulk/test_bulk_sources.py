@@ -235,6 +235,9 @@ def test_a_csv_file_whose_rows_cannot_be_found_ends_the_job() -> None:
     assert refused(b"", format="csv").reason == "no-column"
     assert refused(b"id\n1\n", format="csv").reason == "no-column"
     assert refused(b"text,text\n1,2\n", format="csv").reason == "repeated-column"
+    failed = refused(b"text\n1\n", b'text\nx\n"y', format="csv")
+    assert (failed.reason, str(failed.detail).partition(":")[0]) == ("csv-open-quote", "Object 2 of 2")
+    assert "byte 7" in str(failed.detail)
 
 
 def test_files_without_rows_have_no_part() -> None:
