@@ -171,8 +171,12 @@ class BulkKind(JobKind):
 
 def _event(stored: Mapping[str, Any]) -> PrivacyEvent:
     """The event of `asdict`, also after JSON."""
-    kinds = {"unit": Unit, "adjacency": Adjacency, "guarantee": Guarantee}
-    return PrivacyEvent(**{name: kinds[name](value) if name in kinds else value for name, value in stored.items()})
+    words = {
+        "unit": Unit(stored["unit"]),
+        "adjacency": Adjacency(stored["adjacency"]),
+        "guarantee": Guarantee(stored["guarantee"]),
+    }
+    return PrivacyEvent(**{**stored, **words})
 
 
 def _kind(parts: Parts) -> BulkKind:

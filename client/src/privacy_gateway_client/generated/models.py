@@ -621,11 +621,11 @@ class Job(Answer):
     job_id: str
     """The id, random."""
     kind: str
-    """`synthesis`, `finetune`, `domain` or `infill`."""
+    """`synthesis`, `finetune`, `domain`, `infill` or `release`."""
     label: str
     """The name that its creator gave."""
     status: str
-    """`queued`, `running`, `succeeded`, `failed` or `cancelled`; the last three are ends."""
+    """`queued`, `running`, `paused`, or an end: `succeeded`, `failed` or `cancelled`."""
     progress: float
     """How much is done, from 0 to 1."""
     stage: str | None
