@@ -379,6 +379,10 @@ class JobStore:
         found = await self._run("hold", owner, job_id, run=run, part=str(part), release=release, **amount)
         return None if found["outcome"] == "refused" else found["outcome"] == "owned"
 
+    async def has_hold(self, owner: str, job_id: str, *, part: int) -> bool:
+        """Return whether a part has, or had, a hold."""
+        return await self._client.call("HGET", names.job_holds_key(owner, job_id), str(part)) is not None
+
     async def holds(self, owner: str, job_id: str) -> dict[int, bool]:
         """Return the parts of a job that have, or had, a hold, and whether it is open."""
         found = await self._client.call("HGETALL", names.job_holds_key(owner, job_id))

@@ -49,8 +49,7 @@ class PartHolds:
 
         Raises LedgerUnavailable: repeat the call.
         """
-        kept = await self._store.holds(job.owner, job.job_id)
-        if asked.part in kept:
+        if await self._store.has_hold(job.owner, job.job_id, part=asked.part):
             return Held(asked.part)
         try:
             reserved = await self._ledger.reserve(
@@ -76,6 +75,8 @@ class PartHolds:
 
     async def refund(self, job: JobRecord, run: str) -> None:
         """Refund every open hold of a job, one by one. Raises LedgerUnavailable: repeat the call."""
+        if not job.open_holds and not (await self._store.get(job.owner, job.job_id)).open_holds:
+            return
         for part, is_open in (await self._store.holds(job.owner, job.job_id)).items():
             if is_open:
                 await self._store.refund(job.owner, job.job_id, run=run, part=part)

@@ -41,9 +41,9 @@ class Life:
 
 @dataclass
 class Books:
-    """The ledger of one job: what the gateway answers, in every attempt. `room`: how many parts the budget admits."""
+    """The ledger of one job: what the gateway answers, in every attempt. `admitted`: how many parts the budget admits."""
 
-    room: int = 10**9
+    admitted: int = 10**9
     life: Life = field(default_factory=Life)
     held: dict[int, int] = field(default_factory=dict)
     subjects: dict[int, Mapping[str, int] | None] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Books:
 
     def hold(self, part: int, rows: int, subjects: Mapping[str, int] | None = None, /) -> bool:
         self.life.step()
-        if part not in self.held and len(self.held) == self.room:
+        if part not in self.held and len(self.held) == self.admitted:
             return False
         self.held[part], self.subjects[part] = rows, subjects
         self.life.step()
@@ -155,16 +155,16 @@ def test_whatever_is_killed_each_part_is_charged_once_and_what_was_written_stand
     assert all((row["value"] is None) == (row["problem"] is not None) for row in rows)
 
 
-@pytest.mark.parametrize(("fitting", "room"), [(False, 2), (True, 0)])
-def test_a_budget_that_admits_too_little_releases_nothing(tmp_path: Path, fitting: bool, room: int) -> None:
-    books = Books(room=room)
+@pytest.mark.parametrize(("fitting", "admitted"), [(False, 2), (True, 0)])
+def test_a_budget_that_admits_too_little_releases_nothing(tmp_path: Path, fitting: bool, admitted: int) -> None:
+    books = Books(admitted=admitted)
     with pytest.raises(JobFailed) as refused:
         job.run(order_of(tmp_path, books, TEXTS, fitting=fitting), quiet, books)
     assert (refused.value.reason, books.spent) == ("budget-exhausted", {})
 
 
 def test_as_many_parts_as_the_budget_admits_are_released_where_the_caller_says_so(tmp_path: Path) -> None:
-    books = Books(room=2)
+    books = Books(admitted=2)
     result = job.run(order_of(tmp_path, books, TEXTS, fitting=True), quiet, books)
     assert (result["written"], result["not_admitted"], books.spent) == (5, 2, {0: 1, 1: 1})
     assert len((tmp_path / "out" / "r.jsonl").read_text().splitlines()) == 5

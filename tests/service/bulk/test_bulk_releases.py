@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import wait_kit
 from corpus_kit import until
 from gateway_kit import Gateway, Tenant
 
 PART = 1000
+pytestmark = pytest.mark.usefixtures("processes")
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 SECRET = "Hortensia Quagliarella"  # a value that must be in no file
 
@@ -122,8 +124,12 @@ def test_subjects_pay_for_their_own_rows(gateway: Gateway) -> None:
     job_id = created(tenant, rows, source={"columns": {"text": "text", "subject": "who"}})
     job = until(tenant.http, job_id)
     assert job["status"] == "succeeded", job
-    found = tenant.http.get(f"/budget/{tenant.name}", params={"subjects": True}).json()
-    assert sorted(row["committed"]["epsilon"] for row in found["accounts"] if ":" in row["account"]) == [3, 6], found
+
+    def spent() -> list[float]:
+        found = tenant.http.get(f"/budget/{tenant.name}/sentence/subjects").json()["subjects"]
+        return sorted(row["committed"]["epsilon"] for row in found)
+
+    wait_kit.until(lambda: spent() == [3, 6])
 
 
 @pytest.mark.parametrize("rows", ["all", "fitting"])
@@ -132,11 +138,11 @@ def test_a_budget_that_is_too_small_releases_nothing_or_the_parts_that_fit(gatew
     job = until(tenant.http, created(tenant, lines(["Yes."] * (PART + 1000)), rows=rows))
     if rows == "all":
         assert (job["status"], job["problem"]["reason"]) == ("failed", "budget-exhausted")
-        assert tenant.committed("vector") == job["spent"]["epsilon"] == 0
+        assert tenant.committed("sentence") == job["spent"]["epsilon"] == 0
     else:
         assert (job["status"], job["result"]["written"], job["result"]["not_admitted"]) == ("succeeded", PART, 1000)
-        assert tenant.committed("vector") == job["spent"]["epsilon"] == 3 * PART
-    assert tenant.account("vector")["reserved"]["epsilon"] == job["reserved"]["epsilon"] == 0
+        assert tenant.committed("sentence") == job["spent"]["epsilon"] == 3 * PART
+    assert tenant.account("sentence")["reserved"]["epsilon"] == job["reserved"]["epsilon"] == 0
 
 
 def test_a_paused_release_goes_on_after_a_killed_gateway_and_a_cancelled_one_is_refunded(gateway: Gateway) -> None:
@@ -158,7 +164,7 @@ def test_a_paused_release_goes_on_after_a_killed_gateway_and_a_cancelled_one_is_
     job = until(tenant.http, job_id)
     assert job["status"] == "succeeded", job
     assert [row["row"] for row in rows_of(tenant, job_id)] == list(range(4 * PART))
-    assert job["spent"]["epsilon"] == tenant.committed("vector") == 3 * 4 * PART
+    assert job["spent"]["epsilon"] == tenant.committed("sentence") == 3 * 4 * PART
 
     other = created(tenant, lines(["Yes. It is."] * (4 * PART)))
     until_written(tenant, other, 1)
@@ -167,7 +173,7 @@ def test_a_paused_release_goes_on_after_a_killed_gateway_and_a_cancelled_one_is_
     assert cancelled["status"] == "cancelled"
     own = cancelled["spent"]["epsilon"]
     assert own in (3 * PART, 6 * PART, 9 * PART)
-    assert (cancelled["reserved"]["epsilon"], tenant.committed("vector")) == (0, 3 * 4 * PART + own)
+    assert (cancelled["reserved"]["epsilon"], tenant.committed("sentence")) == (0, 3 * 4 * PART + own)
 
 
 def until_written(tenant: Tenant, job_id: str, parts: int) -> int:
