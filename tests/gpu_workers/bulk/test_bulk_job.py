@@ -41,7 +41,7 @@ class Life:
 
 @dataclass
 class Books:
-    """The ledger of one job: what the gateway answers, in every attempt. `admitted`: how many parts the budget admits."""
+    """The ledger of one job: what the gateway answers, in every attempt. `admitted`: how many parts fit the budget."""
 
     admitted: int = 10**9
     life: Life = field(default_factory=Life)

@@ -1,0 +1,110 @@
+"""A bulk release from Parquet to Parquet beside the encoder alone, in one run.
+
+    python -m benchmarks.bulk --data ../shared/data [--documents 100000]
+
+Documents of five sentences of real reviews, released by `sentence_codes` on the embedded defaults (`POST /jobs/release`
+from a folder to a folder). The encoder alone encodes a tenth of the same sentences before the release and after it, in
+a process of its own with as many threads. The time of the release is from its first part to its last one.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from gateway_kit import Gateway, children
+
+from benchmarks.kit import arguments, head, machine, reviews, row, running
+
+SENTENCES = 5
+ENCODE = """
+import json, sys, time
+from gpu_workers.handlers.embedder import Embedder
+from gpu_workers.handlers.options import WorkerOptions
+embedder = Embedder(WorkerOptions())
+embedder.warm_up()
+for line in sys.stdin:
+    texts = json.loads(line)
+    started = time.perf_counter()
+    for start in range(0, len(texts), 5000):
+        embedder._encoder.encode(texts[start : start + 5000])
+    print(time.perf_counter() - started, flush=True)
+"""
+
+
+def write_source(path: Path, documents: list[list[str]]) -> None:
+    texts = [" ".join(sentences) for sentences in documents]
+    pq.write_table(pa.table({"text": texts, "id": list(map(str, range(len(texts))))}), path, row_group_size=10_000)
+
+
+def released(gateway: Gateway, count: int, number: int) -> tuple[float, list[int]]:
+    """Run a release. Returns seconds, and the memory of its process in MiB, sampled."""
+    tenant = gateway.tenant(epsilon=4_000_000)
+    body = {
+        "name": "bulk",
+        "endpoint": "embed/sentdp",
+        "body": {"epsilon": 3, "mechanism": "sentence_codes"},
+        "source": {"store": "lake", "keys": ["in.parquet"], "columns": {"text": "text", "id": "id"}},
+        "target": {"store": "lake", "prefix": f"out-{number}", "format": "parquet"},
+    }
+    job_id = tenant.http.post("/jobs/release", json=body).raise_for_status().json()["job_id"]
+    started, memory = None, []
+    while True:
+        job = tenant.http.get(f"/jobs/{job_id}").json()
+        if job["stage"] == "releasing" and started is None and job.get("metrics", {}).get("rows_written", 0) > 0:
+            started, before = time.perf_counter(), job["metrics"]["rows_written"]
+        if job["status"] in ("succeeded", "failed"):
+            break
+        for pid, line in children(gateway.process.pid).items():
+            if "gpu_workers.jobs.process" in line:
+                resident = Path(f"/proc/{pid}/statm").read_text().split()[1]
+                memory.append(int(resident) * resource.getpagesize() >> 20)
+        time.sleep(0.5)
+    if job["status"] != "succeeded" or started is None or job["result"]["written"] != count:
+        raise RuntimeError(json.dumps(job))
+    return (time.perf_counter() - started) * count / (count - before), memory
+
+
+def main() -> None:
+    options = arguments(__doc__, needs_data=True, documents=100_000)
+    sample = [sentences[:SENTENCES] for sentences in reviews(options.data, 20_000) if len(sentences) >= SENTENCES]
+    documents = [sample[number % len(sample)] for number in range(options.documents)]
+    flat = [sentence for sentences in documents[: len(documents) // 10] for sentence in sentences]
+    print(f"{machine()}; {len(documents)} documents of {SENTENCES} sentences\n")
+    with TemporaryDirectory() as folder:
+        lake = Path(folder) / "lake"
+        lake.mkdir()
+        write_source(lake / "in.parquet", documents)
+        stores = Path(folder) / "stores.toml"
+        stores.write_text(f'[stores.lake]\nurl = "file://{lake}"\nread = true\nwrite = true\n')
+        settings = {"PRIVACY_GATEWAY_BULK_STORES_FILE": str(stores), "PRIVACY_GATEWAY_JOB_PRIORITY": "normal"}
+        command = [sys.executable, "-c", ENCODE]
+        with (
+            running(settings) as gateway,
+            subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as alone,
+        ):
+
+            def encode() -> float:
+                alone.stdin.write(json.dumps(flat) + "\n")
+                alone.stdin.flush()
+                return len(flat) / SENTENCES / float(alone.stdout.readline())
+
+            encode()
+            rates = [encode()]
+            seconds, memory = released(gateway, len(documents), 0)
+            rates.append(encode())
+            alone.stdin.close()
+        rate, raw = len(documents) / seconds, sum(rates) / len(rates)
+        third = max(1, len(memory) // 3)
+        head("what", "documents/s", "of the encoder", "MiB, first and last third")
+        row("encoder alone, before; after", f"{rates[0]:.1f}; {rates[1]:.1f}", "1", "")
+        row("release", f"{rate:.1f}", f"{rate / raw:.3f}", f"{max(memory[:third])}; {max(memory[-third:])}")
+
+
+if __name__ == "__main__":
+    main()
