@@ -57,6 +57,7 @@ AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "gpu_workers/models/packed_bert.py",
         ),
         "workers": ("gpu_workers/handlers", "gpu_workers/packs"),
+        "bulk": ("gpu_workers/bulk", "service/bulk", "service/jobs/holds.py", "core/state/job.lua"),
         "service": (
             "service/finetune",
             "service/openai",
