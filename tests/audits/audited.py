@@ -120,7 +120,7 @@ def recorded(page: str) -> dict[str, str]:
 @cache
 def rows_of(module: Path, root: Path = ROOT) -> frozenset[str]:
     """The rows of audited code that a module of audits runs: what it imports, directly or not. One that starts a
-    gateway runs all of the product's."""
+    gateway runs all of the product's, but for the jobs of bulk releases."""
     reached, waiting = set[Path](), [module]
     while waiting:
         path = waiting.pop()
@@ -129,7 +129,7 @@ def rows_of(module: Path, root: Path = ROOT) -> frozenset[str]:
         reached.add(path)
         waiting += _imported(path, root)
     starts = any(path.stem in _STARTS_A_GATEWAY for path in reached)
-    whole = [row for row in AUDITED if row != "twins"] if starts else ["audits"]
+    whole = [row for row in AUDITED if row not in ("bulk", "twins")] if starts else ["audits"]
     return frozenset(whole) | {
         row
         for row, paths in audited().items()

@@ -14,6 +14,8 @@ from corpus_kit import until
 from core.mechanisms.vectors.pricing import ADJACENCY_ALL
 from core.mechanisms.vectors.pure import vector_mechanism
 from core.mechanisms.vectors.spec import PACK_DIMENSION, vector_spec
+from gpu_workers.bulk.job import PART_ROWS
+from service.bulk.job_kind import BulkKind
 
 
 def released(text: str, runs: int, endpoint: str, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -22,7 +24,7 @@ def released(text: str, runs: int, endpoint: str, body: dict[str, Any]) -> list[
     query = {"name": "audit", "endpoint": endpoint, "body": json.dumps(body)}
     headers = {"Content-Type": "application/x-ndjson"}
     rows = (json.dumps({"text": text}) + "\n").encode() * runs
-    created = http.post("/jobs/release", params=query, content=rows, headers=headers)
+    created = http.post(f"/jobs/{BulkKind.name}", params=query, content=rows, headers=headers)
     if created.status_code != 202:
         raise RuntimeError(created.text[:300])
     job_id = created.json()["job_id"]
@@ -54,5 +56,5 @@ def vector_cases(epsilon: float) -> Iterator[Case]:
 
 
 def audits() -> tuple[Audit, ...]:
-    run = runs_of(lambda: vector_cases(3.0), runs=8_000, pairs=3)
+    run = runs_of(lambda: vector_cases(3.0), runs=8 * PART_ROWS, pairs=3)
     return (Audit("http-bulk-vectors", "over HTTP", "/jobs/release, texts", "pure", ADJACENCY_ALL, run),)
