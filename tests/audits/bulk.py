@@ -57,4 +57,4 @@ def vector_cases(epsilon: float) -> Iterator[Case]:
 
 def audits() -> tuple[Audit, ...]:
     run = runs_of(lambda: vector_cases(3.0), runs=8 * PART_ROWS, pairs=3)
-    return (Audit("http-bulk-vectors", "over HTTP", "/jobs/release, texts", "pure", ADJACENCY_ALL, run),)
+    return (Audit("http-bulk-vectors", "bulk releases", "/jobs/release, texts", "pure", ADJACENCY_ALL, run),)
