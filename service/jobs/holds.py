@@ -28,11 +28,10 @@ _HOLD_TTL_MS = 24 * 3600 * 1000  # between the reservation and the moment that t
 
 
 def cost_of(charges: Sequence[Charge]) -> Amount:
-    """The sum of charges, as jobs show it."""
-    return Amount(
-        sum(charge.event.epsilon_nano * charge.times for charge in charges),
-        sum(charge.event.delta_femto * charge.times for charge in charges),
-    )
+    """The sum of charges, as jobs show it: that of the event that the privacy block shows, which is the first one."""
+    shown = charges[0].event
+    times = sum(charge.times for charge in charges if charge.event == shown)
+    return Amount(shown.epsilon_nano * times, shown.delta_femto * times)
 
 
 class PartHolds:
