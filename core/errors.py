@@ -395,6 +395,7 @@ class UnknownName(GatewayError):
     code = "unknown-domain"
     title = "There is no such domain; GET /domains lists those there are."
     further_codes: ClassVar[Mapping[str, str]] = {
+        "unknown-file": "There is no such file; GET /v1/files lists yours.",
         "unknown-alert-rule": "There is no such rule; GET /alerts/rules lists yours.",
         "unknown-model": "There is no such model; GET /v1/models and GET /models list those there are.",
         "unknown-recogniser": "There is no such recogniser; GET /sanitize/recognisers lists yours.",

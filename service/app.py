@@ -18,6 +18,7 @@ from service.http.answers import DEFAULT_PROBLEM, DescribedAPI
 from service.http.api_page import add_api_page
 from service.http.body import json_limits
 from service.http.exchange import OpenStreams, StreamGuard
+from service.http.local_calls import LocalCalls
 from service.http.middleware import BodyLimit, BodyPace, JsonLines, RequestContext, RequestTracing
 from service.http.problem_page import add_problem_page
 
@@ -47,6 +48,8 @@ def _app(gateway: Gateway, surface: Surface) -> FastAPI:
         routes += [each for capability in capabilities for each in capability.operator_routers]
     for each in routes:
         app.include_router(each if isinstance(each, APIRouter) else each(gateway.parts))
+    if surface.tenants:
+        gateway.parts[LocalCalls].open(app)
     app.state.views = Views((view for capability in capabilities for view in capability.views), surface)
     return app
 

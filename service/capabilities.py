@@ -6,6 +6,7 @@ for `/sanitize` has members that one for `/embed/sentdp` does not have, and `doc
 
 from service.accounting.endpoints import CAPABILITY as ACCOUNTING
 from service.alerts.endpoints import CAPABILITY as ALERTS
+from service.batches.endpoints import CAPABILITY as BATCHES
 from service.budget.endpoints import CAPABILITY as BUDGET
 from service.bulk.job_kind import CAPABILITY as BULK
 from service.capability import Capability
@@ -39,6 +40,7 @@ CAPABILITIES: tuple[Capability, ...] = (
     BUDGET,
     ACCOUNTING,
     JOBS,
+    BATCHES,
     DOMAINS,
     INFILL,
     SYNTHESIS,

@@ -40,6 +40,7 @@ from service.http.auth import Authenticator
 from service.http.body import BodyMemory
 from service.http.browser_sessions import BrowserSessions
 from service.http.exchange import OpenStreams
+from service.http.local_calls import LocalCalls
 from service.isolation import Isolation
 from service.jobs.kind import JobKinds
 from service.jobs.runner import JobRunner
@@ -138,11 +139,11 @@ class Gateway:
 
     async def stop(self) -> None:
         """Stop everything that was started."""
+        await self.jobs.close()  # first: a job may call routes of this gateway
         self.parts[Preparation].close()
         await self.parts[Isolation].close()
         for capability in self.capabilities:
             await capability.end(self.parts)
-        await self.jobs.close()
         await self.engine.stop()
         await self.parts[Maintenance].stop(self._leave)
         if self._redis is not None:
@@ -239,6 +240,7 @@ _SHARED: dict[type, Callable[[Parts], Any]] = {
     BrowserSessions: _sessions,
     Authenticator: _authenticator,
     OpenStreams: _streams,
+    LocalCalls: lambda _: LocalCalls(),
     ArrayPool: lambda parts: parts[Engine].arrays,
     Workers: lambda parts: Workers(parts[Engine]),
     BodyMemory: _body_memory,

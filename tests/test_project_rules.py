@@ -37,6 +37,7 @@ service.releases: config http
 service.accounting: config http
 service.files: config
 service.jobs: config http files
+service.batches: config http files jobs  # a kind of job, from stored files
 service.budget: config http releases jobs  # the estimate prices every kind of job
 service.domains: config http files jobs  # a kind of job
 service.finetune: config http files releases jobs accounting  # a kind of job; its noise is a calculation

@@ -21,6 +21,8 @@
 -- open hold and the hold's amount, or to "spent". "hold" adds one, "charge" spends one and "refund" ends one, each by
 -- itself: a hold may debit a thousand accounts. `open_holds` counts those that are open. A job with an open hold does
 -- not end; an attempt refunds its holds first, also that of a job which was cancelled while it waited.
+--
+-- A job that `keeps` publishes what it has done also if it fails or is cancelled. Once it has started, an attempt ends it.
 local CANCEL_GRACE_MS = 60000 -- a live holder carries out a cancel request within seconds
 local key = base .. "job:" .. args.job
 local holds_key = key .. ":holds"
@@ -136,7 +138,7 @@ if args.action == "create" then
   write({
     kind = args.kind, label = args.label, status = "queued", stage = "queued", progress = "0", gateway = args.gateway,
     claim = args.claim, operation = args.operation, created_ms = text(now), attempts = "0", reserved = args.reserved, spent = "0 0", run = "",
-    release = args.release, state = args.state, bytes = text(args.bytes),
+    release = args.release, state = args.state, bytes = text(args.bytes), keeps = args.keeps,
   })
   count_bytes(args.bytes)
   if args.release then
@@ -152,6 +154,7 @@ if not job.status then
 end
 local held = job.status == "running" and job.run == args.run
 local holds = tonumber(job.open_holds or "0")
+local owes = holds > 0 or job.keeps and job.started_ms -- an end that only an attempt carries out
 
 if args.action == "take" then
   if job.status == "paused" then
@@ -167,11 +170,11 @@ if args.action == "take" then
     write({ status = "paused", stage = "paused", run = "" })
     return respond("elsewhere")
   end
-  if holds == 0 and job.cancel_ms then
+  if not owes and job.cancel_ms then
     finish("cancelled")
     return respond("ended")
   end
-  if holds == 0 and not job.outcome and tonumber(job.attempts) >= args.attempts_max then
+  if not owes and not job.outcome and tonumber(job.attempts) >= args.attempts_max then
     finish("failed", args.exhausted)
     return respond("ended")
   end
@@ -292,9 +295,9 @@ if args.action == "finish" then
     finish(args.status, args.problem, args.result)
     if args.status == "succeeded" then
       redis.call("HSET", key, "progress", "1", "stage", "done")
-      for _, file in ipairs(args.files or {}) do
-        replaced[#replaced + 1] = put_file(file) or nil
-      end
+    end
+    for _, file in ipairs(args.files or {}) do
+      replaced[#replaced + 1] = put_file(file) or nil
     end
   end
   local finished = held or job.run == args.run and job.status == args.status -- a retry, whose reply was lost
@@ -320,13 +323,13 @@ end
 
 if args.action == "cancel" then
   local waits = job.status == "queued" or job.status == "paused"
-  if waits and holds == 0 then
+  if waits and not owes then
     finish("cancelled")
-  elseif waits and not job.cancel_ms then -- the next attempt refunds the holds and ends the job
+  elseif waits and not job.cancel_ms then -- the next attempt carries out the end
     write({ cancel_ms = text(now), status = "queued", stage = "queued" })
   elseif job.status == "running" and not job.cancel_ms then
     write({ cancel_ms = text(now) })
-  elseif job.status == "running" and holds == 0 and now - job.cancel_ms >= CANCEL_GRACE_MS then
+  elseif job.status == "running" and not owes and now - job.cancel_ms >= CANCEL_GRACE_MS then
     finish("cancelled") -- the holder is presumed dead; if it resumes, it finds the job ended
   end
   return respond("cancelling")

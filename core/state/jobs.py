@@ -35,6 +35,7 @@ METRICS = frozenset(
     {"step", "steps", "public_rows", "public_accuracy", "public_balanced_accuracy", "public_macro_f1"}
     | {"public_labels_given"}
     | {"rows", "rows_written", "rows_unreadable"}  # of a bulk release: their numbers are public
+    | {"rows_failed"}  # of a batch: the statuses of its requests, as each would show its own
 )
 
 
@@ -261,12 +262,16 @@ class JobStore:
         size: int,
         bytes_max: int = 0,
         hold: JobHold | None = None,
+        keeps: bool = False,
     ) -> tuple[JobRecord, bool]:
         """Create a queued job. Return it and whether it is new: the same id with the same claim returns the same job.
 
         `label` is displayed with the job. A job that charges passes its open `hold`, and a new job owns it from then
         on: the hold does not expire while the job waits, `charge` spends it, and a job that ends without a charge
-        refunds it. Raises IdempotencyConflict for another claim, JobQuotaExceeded if `open_max` jobs have not ended,
+        refunds it. `keeps`: what the job has done stands also if it fails or is cancelled; once it has started, only an
+        attempt ends it.
+
+        Raises IdempotencyConflict for another claim, JobQuotaExceeded if `open_max` jobs have not ended,
         TenantLimitReached beyond the cap on records, HoldNotOpen; StorageFull if the `size` bytes of its files exceed
         the owner's `bytes_max` (0 for none); TenantInactive for a tenant that is closed.
         """
@@ -287,6 +292,7 @@ class JobStore:
             bytes_max=bytes_max,
             reserved=f"{cost.epsilon_nano} {cost.delta_femto}",
             release=names.check_hex(hold.release_id, length=32) if hold else None,
+            keeps="1" if keeps else None,
         )
         if found["outcome"] == "conflict":
             raise errors.IdempotencyConflict

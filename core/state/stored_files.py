@@ -22,7 +22,9 @@ DOMAINS = "domains"
 MODELS = "infill"
 CLASSIFIERS = "finetune"
 ARTIFACTS = "artifacts"
-AREAS = (DOMAINS, MODELS, CLASSIFIERS, ARTIFACTS)
+BATCH_FILES = "batch-files"
+BATCHES = "batches"
+AREAS = (DOMAINS, MODELS, CLASSIFIERS, ARTIFACTS, BATCH_FILES, BATCHES)
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,13 @@ class StoredPart:
 
 @dataclass(frozen=True)
 class StoredEntry:
-    """The files of one name, by their suffix, such as `.safetensors`. `key`: their key, wrapped by the master key."""
+    """The files of one name, by their suffix, such as `.safetensors`. `key`: their key, wrapped by the master key.
+    `facts`: what else belongs to the name, encrypted under the master key, as base64."""
 
     parts: Mapping[str, StoredPart]
     key: str
     ends_ms: int | None = None
+    facts: str | None = None
 
     @property
     def size(self) -> int:
@@ -49,12 +53,13 @@ class StoredEntry:
 
     def as_json(self) -> dict[str, Any]:
         parts = {suffix: [part.blob, part.digest, part.size] for suffix, part in self.parts.items()}
-        return {"parts": parts, "key": self.key, "ends_ms": self.ends_ms}
+        facts = {} if self.facts is None else {"facts": self.facts}
+        return {"parts": parts, "key": self.key, "ends_ms": self.ends_ms, **facts}
 
     @classmethod
     def of_json(cls, value: Mapping[str, Any]) -> StoredEntry:
         parts = {suffix: StoredPart(*part) for suffix, part in value["parts"].items()}
-        return cls(parts, value["key"], value["ends_ms"])
+        return cls(parts, value["key"], value["ends_ms"], value.get("facts"))
 
     def packed(self) -> str:
         """As Redis stores it."""

@@ -295,6 +295,7 @@ class JobSettings(BaseModel):
     domains_per_tenant_max: ClassVar[int] = 64
     infill_models_per_tenant_max: ClassVar[int] = 32
     classifiers_per_tenant_max: ClassVar[int] = 32
+    batch_files_per_tenant_max: ClassVar[int] = 1000
     synthesis_rows_max: ClassVar[int] = 1_000_000  # the job holds its table in memory: JOB_MEMORY_BYTES_MAX
     finetune_rows_max: ClassVar[int] = 500_000  # private rows, up to which the precision of a step is tested
 

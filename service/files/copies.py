@@ -24,12 +24,12 @@ from pathlib import Path
 from core.errors import StorageFull
 from core.files.disk import FileDigests, free_bytes
 from core.redis.names import SHARED_OWNER
-from core.state.stored_files import AREAS, ARTIFACTS
+from core.state.stored_files import AREAS, ARTIFACTS, BATCH_FILES
 from service.config.data_dir import owner_folder
 
 CACHE = "cache"
 IN_USE_S = 600.0
-_DOWNLOADED_S = 60.0  # an artifact is opened as soon as it was looked up
+_DOWNLOADED_S = 60.0  # an artifact or a file of a batch is opened as soon as it was looked up
 _TENANT_SHARE = 0.5
 _PARTIAL = ".partial"
 
@@ -182,7 +182,7 @@ class LocalCopies:
             raise StorageFull(limit="store_cache_bytes_max" if over > 0 else "disk_free_bytes_min")
 
     def _is_in_use(self, copy: Copy) -> bool:
-        return time.time() - copy.used_at < (_DOWNLOADED_S if copy.area == ARTIFACTS else self._in_use_s)
+        return time.time() - copy.used_at < (_DOWNLOADED_S if copy.area in (ARTIFACTS, BATCH_FILES) else self._in_use_s)
 
     def _found(self) -> list[Copy]:
         found: list[Copy] = []

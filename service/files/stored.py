@@ -2,7 +2,7 @@
 
     files/tenants/<tenant>/<second>-<digest>    encrypted, in the blob store
 
-The areas are `domains`, `infill`, `finetune` and `artifacts`.
+The areas are `domains`, `infill`, `finetune`, `artifacts`, `batch-files` and `batches`.
 
 Guarantee: a file is used only if its bytes have the digest that the name's entry in Redis has, whoever wrote the local
 copy. A local copy that is missing or damaged is fetched, verified and decrypted, if `LocalCopies` has the space for it.
@@ -11,11 +11,13 @@ which the master key wraps.
 """
 
 import asyncio
+import base64
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from core.blobs.store import BlobStore
 from core.errors import BlobCorrupt, JobFilesLost, StoreUnavailable
@@ -44,9 +46,16 @@ class StoredFiles:
         self._fetching: dict[Path, asyncio.Lock] = {}
 
     async def upload(
-        self, owner: str, area: str, name: str, files: Mapping[str, Path], *, ends_ms: int | None = None
+        self,
+        owner: str,
+        area: str,
+        name: str,
+        files: Mapping[str, Path],
+        *,
+        ends_ms: int | None = None,
+        facts: bytes | None = None,
     ) -> NamedEntry:
-        """Store files, by suffix, for a name. They belong to the name once the entry does.
+        """Store files, by suffix, for a name. They belong to the name once the entry does. `facts`: kept encrypted.
 
         Raises StoreUnavailable, StorageFull.
         """
@@ -55,12 +64,27 @@ class StoredFiles:
             suffix: await self._upload(owner, key, f"{area}/{suffix}", path) for suffix, path in sorted(files.items())
         }
         wrapped = self._master_key.wrap(Purpose.FILES, key, bound_to=_bound(owner, area, name)).hex()
-        return NamedEntry(area, name, StoredEntry(parts, wrapped, ends_ms))
+        sealed = None
+        if facts is not None:
+            bound = _bound(owner, area, name, "facts")
+            sealed = base64.b64encode(self._master_key.wrap(Purpose.FILES, facts, bound_to=bound)).decode()
+        return NamedEntry(area, name, StoredEntry(parts, wrapped, ends_ms, sealed))
 
-    async def put(self, owner: str, area: str, name: str, files: Mapping[str, Path]) -> None:
-        """Store files for a name, and replace those that it had. Raises as `upload`."""
-        named = await self.upload(owner, area, name, files)
+    async def put(self, owner: str, area: str, name: str, files: Mapping[str, Path], **terms: Any) -> StoredEntry:
+        """Store files for a name, and replace those that it had. `terms`: as of `upload`, whose errors it raises, and
+        those of `StoredFileIndex.put`."""
+        named = await self.upload(owner, area, name, files, **terms)
         await self.discard(owner, await self.index.put(owner, named))
+        return named.entry
+
+    def facts(self, owner: str, area: str, name: str, entry: StoredEntry) -> bytes:
+        """The facts of an entry. Raises BlobCorrupt if it has none, or if they are not authentic."""
+        bound = _bound(owner, area, name, "facts")
+        sealed = base64.b64decode(entry.facts or "")
+        facts = self._master_key.unwrap(Purpose.FILES, sealed, bound_to=bound)
+        if facts is None:
+            raise BlobCorrupt
+        return facts
 
     async def find(self, owner: str, area: str, name: str, suffix: str = ".safetensors") -> FileVersion | None:
         """The verified local copy of a file; None if the name has no such file.
@@ -152,8 +176,8 @@ class StoredFiles:
             await asyncio.to_thread(_unlink, (draft, partial))
 
 
-def _bound(owner: str, area: str, name: str) -> str:
-    return f"{owner}/{area}/{name}"
+def _bound(*place: str) -> str:
+    return "/".join(place)
 
 
 def _unlink(paths: Iterable[Path]) -> None:

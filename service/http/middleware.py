@@ -113,6 +113,8 @@ JOB_STREAM_BYTES_MAX = 2048 * MIB
 BODY_IDLE_S = 30.0  # in which nothing of a body arrives; streams of documents have `stream_idle_s`
 TRANSFER_BYTES_PER_S_MIN = 1024  # the slowest rate of a body or an answer
 VECTOR_FILE_PATH = "/embed/vector/safetensors"
+FILES_PATH = "/v1/files"
+FILE_BYTES_MAX = 200 * MIB  # of a file of a batch, as OpenAI's; it is written to the disk as it arrives
 STREAM_PATH = "/sanitize/batch"
 _FIXED_HEADERS = {"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer"}
 # An answer that is shown as a page loads nothing and runs nothing. A route that makes a page sets a policy of its own.
@@ -210,8 +212,9 @@ class RequestContext:
 class BodyLimit:
     """Refuse a body above the limit of its path with 413.
 
-    The limit is `vectors_bytes_max` for files of vectors, JOB_JSON_BYTES_MAX or JOB_STREAM_BYTES_MAX (uploads) under
-    `/jobs/`, and `bytes_max` elsewhere. A stream of documents is read line by line and limits its lines itself.
+    The limit is `vectors_bytes_max` for files of vectors, about FILE_BYTES_MAX for those of batches, JOB_JSON_BYTES_MAX
+    or JOB_STREAM_BYTES_MAX (uploads) under `/jobs/`, and `bytes_max` elsewhere. A stream of documents is read line
+    by line and limits its lines itself.
     """
 
     def __init__(self, app: ASGIApp, *, bytes_max: int, vectors_bytes_max: int) -> None:
@@ -253,6 +256,8 @@ class BodyLimit:
     def _bytes_max(self, path: str, content_type: str) -> int:
         if path == VECTOR_FILE_PATH:
             return self.vectors_bytes_max
+        if path == FILES_PATH:
+            return FILE_BYTES_MAX + MIB  # with the form around it
         if not path.startswith("/jobs/"):
             return self.bytes_max
         return self.job_bytes_max if is_json(content_type) else self.job_stream_bytes_max

@@ -37,7 +37,7 @@ from core.errors import (
 )
 from core.ledger.records import Charge
 from core.state.jobs import LEASE_MS, JobRecord, JobStatus, JobStore
-from core.state.stored_files import ARTIFACTS, NamedEntry, StoredEntry
+from core.state.stored_files import NamedEntry, StoredEntry
 from gpu_workers.fork_server import ChildProcess
 from gpu_workers.jobs.protocol import (
     Charged,
@@ -55,7 +55,7 @@ from service.files.stored import StoredFiles
 from service.jobs.blobs import CheckpointResult, JobBlobs, WorkingFolders
 from service.jobs.files import JobFiles
 from service.jobs.holds import PartHolds
-from service.jobs.kind import JobKinds, Outputs
+from service.jobs.kind import JobKinds, Made
 from service.jobs.start import JobProcess
 
 log = logging.getLogger("privacy_gateway.jobs")
@@ -344,31 +344,30 @@ async def sealed_outcome(blobs: JobBlobs, job: JobRecord) -> SealedOutcome | Non
     return SealedOutcome.unpacked(await blobs.outcome(job.owner, job.job_id, job.outcome))
 
 
+async def stored_entries(
+    stored: StoredFiles, job: JobRecord, made: Sequence[Made], *, retention_s: float
+) -> list[NamedEntry]:
+    """Store what a job has made; nothing is named yet. Raises StoreUnavailable, StorageFull."""
+    ends_ms = int((time.time() + retention_s) * 1000)
+    return [
+        await stored.upload(
+            job.owner, each.area, each.name, each.files, ends_ms=ends_ms if each.expires else None, facts=each.facts
+        )
+        for each in made
+    ]
+
+
 async def store_outcome(
     blobs: JobBlobs,
     stored: StoredFiles,
     job: JobRecord,
-    outputs: Outputs,
+    made: Sequence[Made],
     result: Mapping[str, Any],
     *,
-    installed: tuple[str, str] | None,
     retention_s: float,
 ) -> StoredOutcome:
-    """Store what the process has written. What is never sealed is removed as an orphan.
-
-    `installed`: area and name under which requests find the artifact. Raises JobFilesLost, StoreUnavailable,
-    StorageFull.
-    """
-    paths = {path.suffix: path for path in (outputs.artifact, outputs.card, outputs.report, outputs.manifest)}
-    files = await asyncio.to_thread(lambda: {suffix: path for suffix, path in paths.items() if path.is_file()})
-    if outputs.artifact.suffix not in files:
-        raise JobFilesLost
-    ends_ms = int((time.time() + retention_s) * 1000)
-    named = [await stored.upload(job.owner, ARTIFACTS, job.job_id, files, ends_ms=ends_ms)]
-    if installed is not None:
-        area, name = installed
-        named.append(await stored.upload(job.owner, area, name, files))
-    outcome = SealedOutcome(result, named)
+    """Store what the process has made. What is never sealed is removed as an orphan. Raises as `stored_entries`."""
+    outcome = SealedOutcome(result, await stored_entries(stored, job, made, retention_s=retention_s))
     return StoredOutcome(await blobs.put_outcome(job.owner, job.job_id, outcome.packed()), outcome)
 
 
@@ -476,14 +475,18 @@ class JobExecution:
         """On return the process has ended, and so has the job unless the outcome says otherwise."""
         run = attempt.run
         async with lease_kept(self._store, job, run, on_loss=lambda: attempt.interrupt(End.LOST)):
-            outcome = self._owed_end(job) or await self._run(job, attempt)
+            owed = self._owed_end(job)
+            outcome = owed or await self._run(job, attempt)
             paused = outcome in (End.DIED, End.STOPPING, End.TURN_ENDED, End.PAUSED)
             if paused and await self._working.last_checkpoint(job, run) is CheckpointResult.LOST:
                 return End.LOST
             if isinstance(outcome, Succeeded):
                 outcome = await self._sealed(job, run, outcome)
-            if isinstance(outcome, SealedOutcome | Failed) or outcome is End.CANCELLED:
-                return await self._finish(job, run, outcome)
+            if isinstance(outcome, SealedOutcome):
+                return await self._finish(job, run, outcome, outcome)
+            if isinstance(outcome, Failed) or outcome is End.CANCELLED:
+                kept = await self._kept(job, run, loads=owed is not None)
+                return kept if isinstance(kept, End) else await self._finish(job, run, outcome, kept)
             return outcome
 
     def _owed_end(self, job: JobRecord) -> Failed | End | None:
@@ -541,19 +544,43 @@ class JobExecution:
                 await self._pause()
 
     async def _stored_outcome(self, job: JobRecord, succeeded: Succeeded) -> StoredOutcome:
-        fields, kind = (
-            await asyncio.to_thread(lambda: self._working.files.open(job.job_id).fields),
-            self._kinds[job.kind],
-        )
+        made = await asyncio.to_thread(self._made, job)
         return await store_outcome(
-            self._working.blobs,
-            self._stored,
-            job,
-            self._working.files.outputs(job.owner, job.job_id, kind.artifact_suffix(fields)),
-            succeeded.result,
-            installed=kind.installs(fields),
-            retention_s=self._retention_s,
+            self._working.blobs, self._stored, job, made, succeeded.result, retention_s=self._retention_s
         )
+
+    def _made(self, job: JobRecord) -> list[Made]:
+        files, kind = self._working.files, self._kinds[job.kind]
+        opened = files.open(job.job_id)
+        return kind.made(opened, files.outputs(job.owner, job.job_id, kind.artifact_suffix(opened.fields)))
+
+    async def _kept(self, job: JobRecord, run: str, *, loads: bool) -> SealedOutcome | End | None:
+        """Store what stands of a job that fails or is cancelled, however long Redis and the store take to answer.
+        `loads`: no process of this attempt has had the job's files."""
+        kind = self._kinds.get(job.kind)
+        if kind is None or not kind.keeps:
+            return None
+        while True:
+            ended = await self._ended_hold(job, run)
+            if ended is not None:
+                return ended
+            try:
+                if loads:
+                    await self._working.load(job)
+                opened = await asyncio.to_thread(self._working.files.open, job.job_id)
+                result = await asyncio.to_thread(kind.partial, opened)
+                made = await asyncio.to_thread(self._made, job)
+                return SealedOutcome(
+                    result, await stored_entries(self._stored, job, made, retention_s=self._retention_s)
+                )
+            except (JobFailed, StorageFull):
+                return None
+            except BlobMissing:
+                return None if self._alone else End.ABSENT
+            except (StoreUnavailable, LedgerError):
+                if self._stopping.is_set():
+                    return End.STOPPING
+                await self._pause()
 
     async def _ended_hold(self, job: JobRecord, run: str) -> End | None:
         """Why `run` may not go on, as soon as Redis answers or the gateway stops. None: Redis says that it holds the
@@ -568,13 +595,17 @@ class JobExecution:
                     return End.STOPPING
                 await self._pause()
 
-    async def _finish(self, job: JobRecord, run: str, outcome: SealedOutcome | Failed | End) -> Outcome:
-        """Persist the end, however long Redis takes to accept it."""
+    async def _finish(
+        self, job: JobRecord, run: str, outcome: SealedOutcome | Failed | End, kept: SealedOutcome | None
+    ) -> Outcome:
+        """Persist the end with what is kept, however long Redis takes to accept it."""
         ends: dict[str, Any] = {"status": JobStatus.CANCELLED}
         if isinstance(outcome, SealedOutcome):
-            ends = {"status": JobStatus.SUCCEEDED, "result": outcome.result, "files": outcome.files}
+            ends = {"status": JobStatus.SUCCEEDED}
         elif isinstance(outcome, Failed):
             ends = {"status": JobStatus.FAILED, "problem": outcome.problem}
+        if kept is not None:
+            ends |= {"result": kept.result, "files": kept.files}
         while True:
             try:
                 await self._holds.refund(job, run)

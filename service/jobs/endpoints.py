@@ -48,7 +48,7 @@ class Job(TypedDict):
     """A job."""
 
     job_id: Annotated[str, doc("The id, random.")]
-    kind: Annotated[str, doc("`synthesis`, `finetune`, `domain`, `infill` or `release`.")]
+    kind: Annotated[str, doc("`synthesis`, `finetune`, `domain`, `infill`, `release` or `batch`.")]
     label: Annotated[str, doc("The name that its creator gave.")]
     status: Annotated[str, doc("`queued`, `running`, `paused`, or an end: `succeeded`, `failed` or `cancelled`.")]
     progress: Annotated[float, doc("How much is done, from 0 to 1.")]
@@ -62,7 +62,9 @@ class Job(TypedDict):
     spent: Annotated[BudgetAmount, doc("What was charged for it.")]
     metrics: NotRequired[Annotated[dict[str, Any], doc("Public figures of its training; absent before the first.")]]
     problem: NotRequired[Annotated[ProblemDocument, doc("Why it failed; of a failed one.")]]
-    result: NotRequired[Annotated[dict[str, Any], doc("What it made, by its kind; of one that succeeded.")]]
+    result: NotRequired[
+        Annotated[dict[str, Any], doc("What it made, by its kind; of one that succeeded, or of a batch.")]
+    ]
 
 
 class JobList(TypedDict):
@@ -108,9 +110,9 @@ router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
 
 def creation_router(parts: Parts) -> APIRouter:
-    """`POST /jobs/NAME` for every kind."""
+    """`POST /jobs/NAME` for every kind that is uploaded."""
     created = APIRouter(route_class=JsonRoute, tags=["jobs"])
-    for kind in parts[JobKinds].values():
+    for kind in (each for each in parts[JobKinds].values() if each.is_uploaded):
         created.add_api_route(
             f"/jobs/{kind.name}",
             _creation(kind),

@@ -17,7 +17,6 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from core.files.encrypted_file import EncryptedFileWriter, decrypt, encrypt, new
 from core.files.processes import FileLock
 from core.master_key import MasterKey, Purpose
 from gpu_workers.jobs.protocol import INPUT, KEY, OUTPUTS, RUN_LOCK, SPEC
-from service.jobs.kind import Outputs
+from service.jobs.kind import OpenJob, Outputs
 from service.jobs.storage import DiskAllowance, Storage, write_owner
 
 JOBS_DIR = "jobs"  # in the data directory
@@ -38,29 +37,21 @@ _FORMER_RUN_S_MAX = 30.0
 _INCOMING = ".incoming-"
 
 
-@dataclass(frozen=True)
-class OpenJob:
-    """A job's folder, its key, and the fields of its request."""
-
-    folder: Path
-    key: bytes = field(repr=False)
-    fields: Mapping[str, Any]
-
-
 class Incoming:
-    """A job's input while it is received. `keep` or `discard` ends it. Every method that writes raises StorageFull."""
+    """A job's input while it is received, or another encrypted upload. `keep` or `discard` ends it. Every method that
+    writes raises StorageFull. `path`, `key`: of the encrypted file, with the label INPUT."""
 
     def __init__(self, root: Path, job_id: str, master_key: MasterKey, allowance: DiskAllowance, *, owner: str) -> None:
         self._allowance = allowance
         self._target = root / job_id
         self._folder = root / f"{_INCOMING}{secrets.token_hex(8)}"
-        self._key = new_key()
+        self.path, self.key = self._folder / INPUT, new_key()
         try:
             with full_disk():
                 self._folder.mkdir(mode=0o700)
                 write_owner(self._folder, owner)
-                write_secret(self._folder / KEY, master_key.wrap(Purpose.JOB, self._key, bound_to=job_id))
-                self._writer = EncryptedFileWriter(self._folder / INPUT, self._key, INPUT)
+                write_secret(self._folder / KEY, master_key.wrap(Purpose.JOB, self.key, bound_to=job_id))
+                self._writer = EncryptedFileWriter(self.path, self.key, INPUT)
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
@@ -81,7 +72,7 @@ class Incoming:
         self._fingerprint.update(b"\0spec" + spec)
         with full_disk():
             self._writer.close()
-            encrypt(self._folder / SPEC, self._key, SPEC, spec)
+            encrypt(self._folder / SPEC, self.key, SPEC, spec)
         return self._fingerprint.hexdigest()
 
     def keep(self) -> bool:

@@ -4,13 +4,15 @@ To add one, subclass `JobKind` in a file of its own, and name it in the capabili
 creates it, its estimate, its process, its record and its entry in the API page follow from the class.
 """
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from core.errors import JobFilesLost
 from core.ledger.records import Charge
+from core.state.stored_files import ARTIFACTS
 from gpu_workers.jobs.protocol import HoldRequested
 from service.http.answers import SCHEMAS
 from service.http.strict import Strict
@@ -34,12 +36,37 @@ class JobPrice:
 
 
 @dataclass(frozen=True)
+class OpenJob:
+    """A job's folder, its key, and the fields of its request."""
+
+    folder: Path
+    key: bytes = field(repr=False)
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Made:
+    """Files that a job has made, by suffix, and the area and name that they get. `facts`: as of `StoredEntry`.
+    `expires`: with the job's record."""
+
+    area: str
+    name: str
+    files: Mapping[str, Path]
+    facts: bytes | None = field(default=None, repr=False)
+    expires: bool = True
+
+
+@dataclass(frozen=True)
 class Outputs:
     """The files that a job's process writes on its machine. A kind writes those that it has; the gateway stores them in
-    the blob store when the job has succeeded."""
+    the blob store when the job has ended."""
 
     owner: str
     artifact: Path
+
+    @property
+    def job_id(self) -> str:
+        return self.artifact.stem
 
     @property
     def card(self) -> Path:
@@ -73,6 +100,8 @@ class JobKind(ABC):
     uploads: the content types of requests whose bodies are the rows and whose queries are the fields, and what each of
         them says of the fields.
     marks: members of that body that no other endpoint's body has; the estimate distinguishes bodies by them.
+    is_uploaded: whether `POST /jobs/NAME` creates one from an upload; another endpoint does so otherwise.
+    keeps: whether what a job has done stands if it fails or is cancelled: see `partial`.
     """
 
     name: ClassVar[str]
@@ -88,10 +117,12 @@ class JobKind(ABC):
     uploads: ClassVar[Mapping[str, Mapping[str, Any]]] = {"application/x-ndjson": {}, "application/jsonl": {}}
     marks: ClassVar[frozenset[str]] = frozenset()
     kept_limit: ClassVar[str | None] = None
+    is_uploaded: ClassVar[bool] = True
+    keeps: ClassVar[bool] = False
 
-    @abstractmethod
     def rows(self, body: Any) -> Iterable[dict[str, Any]]:
-        """The rows of a JSON body, in the form of JSON lines."""
+        """The rows of a JSON body, in the form of JSON lines, of a kind that is uploaded."""
+        raise NotImplementedError
 
     def needs_rows(self, fields: Mapping[str, Any]) -> bool:  # noqa: ARG002
         """Whether a request without rows is refused."""
@@ -129,6 +160,21 @@ class JobKind(ABC):
     def artifact_suffix(self, fields: Mapping[str, Any]) -> str:  # noqa: ARG002
         """The suffix of the artifact's file: one of `artifacts`."""
         return next(iter(self.artifacts))
+
+    def made(self, job: OpenJob, outputs: Outputs) -> list[Made]:
+        """What a job has made, after its process has ended. Runs in a thread. Raises JobFilesLost."""
+        paths = (outputs.artifact, outputs.card, outputs.report, outputs.manifest)
+        files = {path.suffix: path for path in paths if path.is_file()}
+        if outputs.artifact.suffix not in files:
+            raise JobFilesLost
+        installed = self.installs(job.fields)
+        found = [Made(ARTIFACTS, outputs.job_id, files)]
+        return found if installed is None else [*found, Made(*installed, files, expires=False)]
+
+    def partial(self, job: OpenJob) -> dict[str, Any]:
+        """The result of a job that failed or was cancelled, of a kind that keeps it. Runs in a thread. Raises
+        JobFilesLost."""
+        raise NotImplementedError
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> Any:
         """The specification for the job's process, from the stored fields of the job.

@@ -7,7 +7,7 @@ the two steps leaves files without a job, which are removed later.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -67,29 +67,46 @@ class JobSubmission:
         """
         key = idempotency_key(request)
         request.state.headers["Idempotency-Key"] = key
-        job_id = self._master_key.job_claim(owner=owner, route=f"/jobs/{kind.name}", key=key)
         content_type = request.headers.get("content-type", "")
         said = kind.uploads.get(content_type.split(";", 1)[0].strip().lower())
         if said is None and not is_json(content_type):
             raise HTTPException(415)
+        identity = request.state.identity
+        receive = self._receive_json if said is None else partial(self._receive_rows, said=said)
+        return await self.submit_received(
+            owner,
+            kind,
+            key,
+            partial(receive, request, owner, kind),
+            generated=is_generated(request),
+            caller=identity if isinstance(identity, Caller) else None,
+        )
+
+    def job_id(self, owner: str, kind: JobKind, key: str) -> str:
+        """The id of the job that an idempotency key creates."""
+        return self._master_key.job_claim(owner=owner, route=f"/jobs/{kind.name}", key=key)
+
+    async def submit_received(
+        self,
+        owner: str,
+        kind: JobKind,
+        key: str,
+        receive: Callable[[Incoming], Awaitable[Mapping[str, Any]]],
+        *,
+        generated: bool,
+        caller: Caller | None,
+    ) -> tuple[JobRecord, bool]:
+        """As `submit`, of what `receive` writes. It returns the fields, of which `name` is the job's label."""
+        job_id = self.job_id(owner, kind, key)
         is_new = not await self._exists(owner, job_id)
         open_max = self._settings.jobs_per_tenant_max
         async with self._runner.receiving(owner, job_id, is_new=is_new, open_max=open_max) as incoming:
-            if said is None:
-                fields = await self._receive_json(request, owner, kind, incoming)
-            else:
-                fields = await self._receive_rows(request, owner, kind, incoming, said)
+            fields = await receive(incoming)
             if incoming.received == 0 and kind.needs_rows(fields):
                 raise BadCorpus("The corpus is empty.", reason="empty", count=0)
             claim = partial(
-                self._master_key.claim,
-                tenant=owner,
-                route=f"/jobs/{kind.name}",
-                key=key,
-                generated=is_generated(request),
+                self._master_key.claim, tenant=owner, route=f"/jobs/{kind.name}", key=key, generated=generated
             )
-            identity = request.state.identity
-            caller = identity if isinstance(identity, Caller) else None
             return await self._create(owner, job_id, kind, fields, incoming, claim_of=claim, caller=caller)
 
     async def _exists(self, owner: str, job_id: str) -> bool:
@@ -123,6 +140,7 @@ class JobSubmission:
             "claim": claim,
             "open_max": self._settings.jobs_per_tenant_max,
             "bytes_max": 0 if owner == SHARED_OWNER else self._settings.tenant_disk_bytes_max,
+            "keeps": kind.keeps,
         }
         try:
             await self._store.get(owner, job_id)
@@ -227,7 +245,7 @@ class JobSubmission:
         return stored
 
     async def _receive_rows(
-        self, request: Request, owner: str, kind: JobKind, incoming: Incoming, said: Mapping[str, Any]
+        self, request: Request, owner: str, kind: JobKind, incoming: Incoming, *, said: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Write the rows as they arrive. An error in one of them is a problem of the job. `said`: by the content type
         about the fields."""

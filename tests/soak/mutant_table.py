@@ -331,7 +331,7 @@ JOBS = (
         ('release }, "cancel", "cancelled", false)', 'release }, "expire", "spent", true)'),
     ),
     bug("job-ends-with-open-holds", "job", ("if held and holds > 0 then", "if false then")),
-    bug("job-cancelled-with-open-holds", "job", ("if waits and holds == 0 then", "if waits then")),
+    bug("job-cancelled-with-open-holds", "job", ("if waits and not owes then", "if waits then")),
 )
 
 ALERTS = (

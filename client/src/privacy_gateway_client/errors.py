@@ -372,7 +372,7 @@ _CODES_OF: dict[type[Problem], str] = {
     PolicyEnforced: "policy-enforced",
     NotFound: """
         not-found unknown-account unknown-tenant unknown-key unknown-job unknown-alert-rule unknown-recogniser
-        unknown-domain unknown-model
+        unknown-domain unknown-file unknown-model
     """,
     NotStarted: """
         request-timeout ledger-unavailable ledger-not-durable ledger-not-trusted data-dir-in-use store-unavailable

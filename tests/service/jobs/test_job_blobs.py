@@ -21,7 +21,7 @@ from service.files.stored import StoredFiles
 from service.jobs.attempt import AttemptLimits, RunnerLimits, seal_outcome, store_outcome
 from service.jobs.blobs import JobBlobs
 from service.jobs.files import JobFiles
-from service.jobs.kind import JobKinds, Outputs
+from service.jobs.kind import JobKinds, Made, Outputs
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage
 from service.ledger_connection import LedgerParts, ledger_access
@@ -152,8 +152,8 @@ def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_n
                 "acme", job.job_id, run="first", attempts_max=1, exhausted=JobFailed(code="job-attempts-exhausted")
             )
         )
-    terms = {"installed": None, "retention_s": 3600}
-    made = go(store_outcome(blobs, files, job, made_by("first", tmp_path), {"made": "first"}, **terms))
+    outputs = [Made(ARTIFACTS, job.job_id, {".safetensors": made_by("first", tmp_path).artifact})]
+    made = go(store_outcome(blobs, files, job, outputs, {"made": "first"}, retention_s=3600))
     assert go(seal_outcome(store, blobs, job, "first", made)) == made.outcome
     assert go(Orphans(files, store).collect(age_s=-60)) == 0, "the sealed files have no entry yet, whatever their age"
     store.lost = None
