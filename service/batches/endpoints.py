@@ -307,6 +307,10 @@ def _batch_parts(parts: Parts) -> BatchParts:
     )
 
 
+def _kind(parts: Parts) -> BatchKind:
+    return BatchKind(lambda: _batch_parts(parts), serves=parts[Settings].serves)
+
+
 def _files(parts: Parts) -> BatchFiles:
     return BatchFiles(
         parts[Settings],
@@ -332,6 +336,6 @@ def _batches(parts: Parts) -> Batches:
 CAPABILITY = Capability(
     name="batches",
     routers=[router],
-    services={BatchKind: lambda parts: BatchKind(lambda: _batch_parts(parts)), BatchFiles: _files, Batches: _batches},
+    services={BatchKind: _kind, BatchFiles: _files, Batches: _batches},
     job_kinds=lambda parts: [parts[BatchKind]],
 )

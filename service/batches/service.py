@@ -1,7 +1,7 @@
 """Batches as jobs: how one is created from a stored file, and how its job is shown in OpenAI's words."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,11 @@ from service.jobs.runner import JobRunner
 from service.jobs.submit import JobSubmission
 
 PREFIX = "batch_"
+EMBEDDINGS = "/v1/embeddings"
+
+
+def _label(endpoint: str) -> str:
+    return endpoint.removeprefix("/v1/").replace("/", ".")
 
 
 class BatchKind(JobKind):
@@ -38,8 +43,13 @@ class BatchKind(JobKind):
     keeps = True
     entry_point = ""  # it runs in no process
 
-    def __init__(self, parts: Callable[[], BatchParts]) -> None:
+    def __init__(self, parts: Callable[[], BatchParts], *, serves: Collection[str]) -> None:
+        """`serves`: the workers of this gateway, without which no line of an endpoint has an answer."""
         self._parts = parts
+        self._serves = serves
+
+    def runs_here(self, label: str) -> bool:
+        return ("embed" if label == _label(EMBEDDINGS) else "sanitize") in self._serves
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> BatchSpec:
         roles = frozenset(map(KeyRole, fields["roles"]))
@@ -142,7 +152,7 @@ class Batches:
         async def receive(incoming: Incoming) -> dict[str, Any]:
             await asyncio.to_thread(copy, incoming)
             return {
-                "name": terms.endpoint.removeprefix("/v1/").replace("/", "."),
+                "name": _label(terms.endpoint),
                 "endpoint": terms.endpoint,
                 "headers": dict(headers),
                 "key_id": caller.key_id,

@@ -149,6 +149,10 @@ class JobKind(ABC):
         """What starts an attempt, of a kind that does not run in a process of this machine."""
         return None
 
+    def runs_here(self, label: str) -> bool:  # noqa: ARG002 - for kinds that depend on it
+        """Whether this gateway can run a job with this label. Others wait for a gateway that can."""
+        return True
+
     async def kept(self, owner: str) -> set[str]:  # noqa: ARG002
         """The names of the results that the owner keeps."""
         return set()

@@ -162,6 +162,7 @@ class JobRunner:
         self.working = WorkingFolders(store, files, blobs)
         self._files = files
         self._stored = stored
+        self._kinds = kinds
         self._limits = limits
         self._sweep = JobSweep(store)
         self._queue = JobQueue()
@@ -253,8 +254,9 @@ class JobRunner:
         check_places(limits.waiting_max, own=own, total=total, share=limits.tenant_share, limit="queue_tenant_share")
 
     def enqueue(self, job: JobRecord) -> None:
-        """Queue a new job whose files are complete."""
-        if job.job_id in self._known:
+        """Queue a new job whose files are complete, unless it waits for another gateway."""
+        kind = self._kinds.get(job.kind)
+        if job.job_id in self._known or (kind is not None and not kind.runs_here(job.label)):
             return
         self._known.add(job.job_id)
         self._queue.put(job)
