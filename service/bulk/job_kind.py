@@ -89,7 +89,11 @@ class BulkKind(JobKind):
         self._endpoints = {each.name: each for each in endpoints}
         self._stores = stores
 
-    def rows(self, body: BulkRequest) -> Iterable[dict[str, Any]]:  # noqa: ARG002 - they come from the source
+    def rows(self, body: BulkRequest) -> Iterable[dict[str, Any]]:
+        """None: they come from the source. Raises InvalidInput for an upload, which is a body of its own."""
+        if body.source.store is None:
+            said = "an upload is the body of the request: JSON lines, CSV or Parquet, with the members as its query"
+            raise InvalidInput(said, field="source.upload")
         return ()
 
     def needs_rows(self, fields: Mapping[str, Any]) -> bool:
@@ -115,7 +119,7 @@ class BulkKind(JobKind):
         if "source_rows" not in fields:
             return JobPrice((), own, by_parts=bool(events))
         if not charges:
-            raise InvalidInput("This release costs nothing.", field="body")
+            raise InvalidInput("this release costs nothing", field="body.fill.mode")
         rows = fields["source_rows"]
         return JobPrice([Charge(each.event, found.subject, times=rows) for each in charges], facts=found.price.facts)
 
@@ -156,7 +160,12 @@ class BulkKind(JobKind):
         )
 
     async def _prepared(self, owner: str, fields: Mapping[str, Any]) -> Prepared:
-        return await self._endpoints[fields["endpoint"]].prepared(owner, fields["body"])
+        try:
+            return await self._endpoints[fields["endpoint"]].prepared(owner, fields["body"])
+        except InvalidInput as error:  # its field is that of the endpoint's request
+            if error.field is not None and not error.field.startswith("body."):
+                error.field = f"body.{error.field}"
+            raise
 
     def _access(
         self, owner: str, fields: Mapping[str, Any]

@@ -323,7 +323,8 @@ def _finding(entry: Mapping[str, Any]) -> dict[str, Any]:
     """A member of `errors`: where and what, and of a member or value that is not permitted, what is."""
     kind, ctx, loc = entry["type"], entry.get("ctx", {}), entry["loc"]
     sent, permitted = entry.get("input"), ctx.get("permitted", [])
-    message = entry["msg"] if permitted else WORDS[kind].format_map(ctx) if kind in WORDS else None
+    is_own = kind == "value_error" and "error" not in ctx  # a sentence of this code; that of a ValueError is not shown
+    message = entry["msg"] if permitted or is_own else WORDS[kind].format_map(ctx) if kind in WORDS else None
     if kind == "extra_forbidden":
         *loc, sent = loc
         if _NAME.fullmatch(str(sent)):

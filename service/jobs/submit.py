@@ -17,7 +17,16 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from core.errors import BadCorpus, ClientGone, LedgerError, ReleaseGone, ReleaseInFlight, TenantLimitReached, UnknownJob
+from core.errors import (
+    BadCorpus,
+    ClientGone,
+    InvalidInput,
+    LedgerError,
+    ReleaseGone,
+    ReleaseInFlight,
+    TenantLimitReached,
+    UnknownJob,
+)
 from core.ledger.records import Charge, Replay
 from core.ledger.transitions import Ledger
 from core.master_key import Claim, MasterKey
@@ -285,10 +294,12 @@ def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _from_query(request: Request, fields: type[Strict]) -> dict[str, Any]:
-    """The query's members: text as it is, anything else as JSON."""
+    """The query's members: text as it is, anything else as JSON. Raises InvalidInput for one that is given twice."""
     values: dict[str, Any] = dict(request.query_params)
     for own_name, field in fields.model_fields.items():
         name = field.alias or own_name
+        if len(request.query_params.getlist(name)) > 1:
+            raise InvalidInput("is given twice", field=f"query.{name}")
         if name in values and field.annotation not in (str, str | None):
             with contextlib.suppress(orjson.JSONDecodeError):  # what is not JSON is refused as the text that it is
                 values[name] = orjson.loads(values[name])

@@ -202,7 +202,8 @@ def until_written(tenant: Tenant, job_id: str, parts: int) -> int:
     [
         ({"body": {"epsilon": -1}}, "body.body.epsilon"),
         ({"body": {"epsilon": 3, "texts": ["x"]}}, "body.texts"),
-        ({"body": {"epsilon": 1e9}}, "epsilon"),
+        ({"body": {"epsilon": 1e9}}, "body.epsilon"),
+        ({"source": {"upload": True, "format": "csv"}}, "source.upload"),
         ({"endpoint": "embed/other"}, "body.endpoint"),
         ({"source": {"store": "other", "keys": ["a.csv"]}}, "source.store"),
         ({"source": {"store": "lake", "keys": ["../a.csv"]}}, "body.source.keys.0"),
