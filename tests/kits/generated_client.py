@@ -30,6 +30,7 @@ NAMES = {
     "AsyncClient": "Client",
     "async_transport": "transport",
     "aread": "read",
+    "aiter_bytes": "iter_bytes",
     "aiter_lines": "iter_lines",
     "aclose": "close",
     # of contextlib

@@ -515,6 +515,16 @@ class FinetuneOptions(TypedDict, total=False):
     subject: str | None
 
 
+class ReleaseOptions(TypedDict, total=False):
+    """The options of `release`; docs/guide/bulk-releases.md describes them. The columns are those of the source."""
+
+    target: Mapping[str, Any]
+    rows: Annotated[str, ("all", "fitting")]
+    text_column: str
+    id_column: str | None
+    subject_column: str | None
+
+
 class KeyOptions(TypedDict, total=False):
     """The options of the calls that make an API key."""
 

@@ -71,7 +71,7 @@ from privacy_gateway_client.wire import (
     validated_answer,
 )
 
-_FREE = "fill.mode"
+_FREE = ("fill.mode", "body.fill.mode")  # the second one of a bulk release
 
 
 class Connection:
@@ -238,7 +238,7 @@ class Connection:
         try:
             return rows_of(await self.json(post("/budget/estimate", stand_in)), "accounts")
         except Rejected as error:
-            if not any(one.field == _FREE for one in error.errors):
+            if not any(one.field in _FREE for one in error.errors):
                 raise
             return []
 
@@ -294,6 +294,17 @@ class Stream:
         failure: ConnectionLost
         try:
             return await self._answer.aread()
+        except LOST as error:
+            failure = connection_lost(error)
+        raise failure
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """The body in pieces as they arrive. Raises ConnectionLost."""
+        failure: ConnectionLost
+        try:
+            async for chunk in self._answer.aiter_bytes():
+                yield chunk
+            return
         except LOST as error:
             failure = connection_lost(error)
         raise failure

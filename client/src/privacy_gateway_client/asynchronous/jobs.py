@@ -1,23 +1,45 @@
 """Jobs: submit them, follow them until their end over lost connections, and fetch what they made."""
 
+import csv
+import gzip
 import json
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
+from dataclasses import replace
+from functools import partial
+from io import TextIOWrapper
 from os import PathLike
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, BinaryIO, Union
 
 from typing_extensions import Unpack
 
 from privacy_gateway_client.answers import Job, Progress, bar, silent
 from privacy_gateway_client.asynchronous.connection import MethodGroup
-from privacy_gateway_client.errors import ConnectionLost, JobCancelled, JobFailed, line_problem
+from privacy_gateway_client.errors import (
+    ConnectionLost,
+    FieldError,
+    InvalidRequest,
+    JobCancelled,
+    JobFailed,
+    line_problem,
+)
 from privacy_gateway_client.inputs import checked, listed
-from privacy_gateway_client.options import DomainOptions, FinetuneOptions, InfillOptions, Limits, SynthesisOptions
+from privacy_gateway_client.options import (
+    DomainOptions,
+    FinetuneOptions,
+    InfillOptions,
+    Limits,
+    ReleaseOptions,
+    SynthesisOptions,
+    active_caps,
+)
 from privacy_gateway_client.wire import (
     JSON_HEADERS,
     LINES_TYPE,
     Outgoing,
+    async_in_thread,
     async_sleep,
     get,
     given,
@@ -96,6 +118,43 @@ class Submission(MethodGroup):
         parts = {"private": private, **({} if public is None else {"public": public})}
         return await self._submit("finetune", terms, parts, terms, idempotency_key)
 
+    async def release(
+        self,
+        name: str,
+        source: Rows | Mapping[str, Any],
+        *,
+        endpoint: str,
+        body: Mapping[str, Any],
+        row_count: int | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[ReleaseOptions],
+    ) -> Job:
+        """Submit a bulk release: the `body` of `endpoint` for every row of a source.
+
+        source: a file of JSON lines, CSV or Parquet, by its suffix, which is sent as it is read; a list of rows; or
+            objects of a store of the operator, such as `{"store": "lake", "prefix": "in", "format": "parquet"}`.
+        row_count: how many rows the source has at most, for the price under a cap. The rows of JSON lines and CSV are
+            counted instead.
+        Raises InvalidRequest for a file of another suffix, and for a source without `row_count` under a cap.
+        """
+        found = checked(ReleaseOptions, options)
+        columns = given({part: found.pop(f"{part}_column", None) for part in ("text", "id", "subject")})
+        terms = {"name": name, "endpoint": endpoint, "body": body, **found}
+        counted = None
+        if isinstance(source, Mapping):
+            members = {**terms, "source": {"columns": columns, **source} if columns else source}
+            request = Outgoing("POST", "/jobs/release", headers=JSON_HEADERS, content=json_of(members))
+        else:
+            rows = source if isinstance(source, (str, PathLike)) else list(source)
+            request = _upload({**terms, "source": {"columns": columns}}, rows)
+            counted = await async_in_thread(partial(rows_in, rows)) if active_caps() else None
+        count = row_count if counted is None else counted
+        if active_caps() and count is None:
+            raise InvalidRequest((FieldError("row_count", "a cap needs the number of rows of this source"),))
+        stand_in = {"endpoint": endpoint, "body": body, "source_rows": 1}
+        answer = await self._connection.charged(request, idempotency_key, stand_in, count or 0)
+        return parsed(Job, answer.content)
+
     async def _submit(
         self,
         kind: str,
@@ -125,6 +184,14 @@ class Jobs(MethodGroup):
     async def cancel(self, job: Job | str) -> Job:
         """Cancel a job; one that has ended stays what it is."""
         return await self._connection.model(Job, post(f"{_path(job)}/cancel"))
+
+    async def pause(self, job: Job | str) -> Job:
+        """Pause a job, which keeps what it holds; one that has ended stays what it is."""
+        return await self._connection.model(Job, post(f"{_path(job)}/pause"))
+
+    async def resume(self, job: Job | str) -> Job:
+        """Resume a paused job."""
+        return await self._connection.model(Job, post(f"{_path(job)}/resume"))
 
     def events(self, job: Job | str) -> AsyncIterator[Job]:
         """The states of a job as they change, up to its end; continues after a lost connection."""
@@ -172,8 +239,28 @@ class Jobs(MethodGroup):
             await async_sleep(retry.pause_s(failures, None))  # the gateway is stopping, or was lost
 
     async def artifact(self, job: Job | str) -> bytes:
-        """What the job made: a safetensors file."""
+        """What the job made, in memory: a safetensors file, or of a bulk release its rows or its manifest."""
         return await self._file(job, "artifact")
+
+    async def download(self, job: Job | str, path: str | PathLike[str]) -> None:
+        """Write what the job made to a file, as it arrives. The file is there as a whole or not at all."""
+        failures = 0
+        while True:
+            try:
+                async with await self._connection.stream(get(f"{_path(job)}/artifact")) as answer:
+                    with _whole_file(path) as file:
+                        async for chunk in answer.chunks():
+                            file.write(chunk)
+                return
+            except ConnectionLost:
+                failures += 1
+                if failures >= self._connection.retry.attempts:
+                    raise
+            await async_sleep(self._connection.retry.pause_s(failures, None))
+
+    async def manifest(self, job: Job | str) -> dict[str, Any]:
+        """What a bulk release has written: its parts, and the rows that were left out with the reason of each."""
+        return await self._connection.json(get(f"{_path(job)}/manifest"))
 
     async def delete_artifact(self, job: Job | str) -> None:
         """Delete what the job made, with its card and report."""
@@ -200,6 +287,15 @@ class Jobs(MethodGroup):
         """Fresh synthetic rows as CSV."""
         async with await self._connection.stream(_sample_request(job, rows, "csv")) as answer:
             return await answer.read()
+
+
+@contextmanager
+def _whole_file(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """A file that takes its name once the block has ended without an error."""
+    draft = Path(f"{path}.draft")
+    with draft.open("wb") as file:
+        yield file
+    draft.replace(path)
 
 
 def _path(job: Job | str) -> str:
@@ -230,6 +326,59 @@ def _as_lines(kind: str, terms: Mapping[str, Any], rows: Mapping[str, Any]) -> O
                 yield _public(line) if name == "public" else line
 
     return Outgoing("POST", f"/jobs/{kind}", params=query, headers={"Content-Type": LINES_TYPE}, content=content)
+
+
+_MEDIA = {".jsonl": LINES_TYPE, ".ndjson": LINES_TYPE, ".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
+_CHUNK_BYTES = 1024 * 1024
+_LINE_CHARS_MAX = 16 * 1024 * 1024  # of a row of CSV, as the gateway permits it
+
+
+def _upload(terms: Mapping[str, Any], source: Rows) -> Outgoing:
+    """Raises InvalidRequest for a file of another suffix."""
+    request = _as_lines("release", terms, {"source": source})
+    if not isinstance(source, (str, PathLike)):
+        return request
+    suffix = _suffix(source)
+    if suffix not in _MEDIA:
+        named = ", ".join(_MEDIA)
+        raise InvalidRequest((FieldError("source", f"the name of the file ends with one of {named}, or with .gz"),))
+
+    def content() -> Iterator[bytes]:
+        with Path(source).open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                yield chunk
+
+    return replace(request, headers={"Content-Type": _MEDIA[suffix]}, content=content)
+
+
+def _suffix(path: str | PathLike[str]) -> str:
+    """The suffix that says the format: that before `.gz`, if the file is compressed."""
+    found = Path(path)
+    return (found.with_suffix("") if found.suffix.lower() == ".gz" else found).suffix.lower()
+
+
+def rows_in(source: Rows) -> int | None:
+    """The number of rows of a list, of JSON lines or of CSV, with those that a job leaves out; None of other files, and
+    of one that cannot be read."""
+    if not isinstance(source, (str, PathLike)):
+        return len(list(source))
+    suffix = _suffix(source)
+    try:
+        if _MEDIA.get(suffix) == LINES_TYPE:
+            with _opened(source) as lines:
+                return sum(1 for line in lines if line.strip())
+        if suffix == ".csv":
+            csv.field_size_limit(_LINE_CHARS_MAX)
+            with TextIOWrapper(_opened(source), encoding="utf-8-sig", errors="replace", newline="") as text:
+                return max(0, sum(1 for row in csv.reader(text) if row) - 1)
+    except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
+        return None
+    return None
+
+
+def _opened(path: str | PathLike[str]) -> Any:
+    """A binary file of what is in the file, decompressed."""
+    return gzip.open(path) if Path(path).suffix.lower() == ".gz" else Path(path).open("rb")
 
 
 def _lines(rows: Rows) -> Iterator[bytes]:

@@ -12,6 +12,8 @@ import os
 import shutil
 import sys
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -20,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from privacy_gateway_client import Gateway, errors
-from privacy_gateway_client.answers import Embeddings, Job, meter
+from privacy_gateway_client.answers import Embeddings, Job, Progress, meter
 from privacy_gateway_client.cli.tables import LEAK, Table, TableError, described, draft, placeholders, table
 from privacy_gateway_client.errors import BadRow, GatewayError, JobFailed, ReleaseGone
 from privacy_gateway_client.generated.content import document_stand_in, text_stand_in
+from privacy_gateway_client.generated.jobs import rows_in
 from privacy_gateway_client.inputs import check_filled, numbered
 from privacy_gateway_client.options import Retry
 from privacy_gateway_client.wire import Tensor, given, written
@@ -311,6 +314,7 @@ _EXAMPLES = {
     "--out made",
     "finetune": "--data tickets.jsonl --label praise --label complaint --plan",
     "predict": "tickets new.jsonl --out labels.jsonl",
+    "release": "notes.csv --endpoint embed/sentdp --body '{\"epsilon\": 3}' --text-column note --out notes.parquet",
     "budget": "--mechanism sentence_codes --epsilon 10",
 }
 
@@ -366,6 +370,90 @@ def _message(error: Exception) -> str:
 def _failed(code: int, message: str) -> int:
     print(f"error: {message}", file=sys.stderr)
     return code
+
+
+def _release(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
+    """Release every row of a file by an endpoint: a file of the results, and the manifest beside it.
+
+    `OUT.job` holds the job of this command until the results are there. The same command follows that job.
+    """
+    path, out = Path(args.file), Path(args.out)
+    if out.exists():
+        raise UsageError(f"{out.name} exists; remove it to make it anew")
+    if out.suffix not in (".jsonl", ".parquet"):
+        raise UsageError("--out ends with .jsonl or .parquet")
+    try:
+        body = _object(args.body, None)
+    except UsageError:
+        raise UsageError("--body is no JSON object") from None
+    options = given({name: getattr(args, name) for name in ("text_column", "id_column", "subject_column")})
+    options |= {"endpoint": args.endpoint, "body": body, "target": {"format": out.suffix[1:]}}
+    options["rows"] = "fitting" if args.fitting else "all"
+    key = _job_key(api_key, "release", args.name, {**options, "url": args.url}, digest(path))
+    mark = out.with_name(out.name + ".job")
+    its_key, _, job_id = mark.read_text().partition(" ") if mark.exists() else (key, "", "")
+    if its_key != key:
+        raise UsageError(f"{mark.name} is of another file or of other parameters; remove it to start over")
+    if not job_id:
+        rows = _agreed(client, args, options)
+        job_id = client.release(args.name, path, row_count=rows, idempotency_key=key, **options).job_id
+        _write_whole(mark, f"{key} {job_id}".encode())
+    job = client.jobs.get(job_id)
+    try:
+        done = client.jobs.wait(client.jobs.resume(job) if job.status == "paused" else job, progress=_rate())
+    except JobFailed:
+        mark.unlink()
+        raise
+    client.jobs.download(done, out)
+    manifest = client.jobs.manifest(done)
+    Path(f"{out}.manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    mark.unlink()
+    print(f"{manifest['written']} of {manifest['rows']} rows are in {out.name}")
+    for problem, count in Counter(row["problem"] for row in manifest["left_out"]).most_common():
+        print(f"left out: {count} {problem}")
+    if manifest["not_admitted"]:
+        print(f"left out: {manifest['not_admitted']} that the budget does not admit")
+
+
+def _agreed(client: Gateway, args: argparse.Namespace, options: Mapping[str, Any]) -> int:
+    """The number of rows, once the user has agreed to their price. Raises BudgetExhausted, UsageError."""
+    rows: int | None = args.rows or rows_in(args.file)
+    if not rows:
+        raise UsageError("give the number of rows by --rows" if rows is None else f"{args.file} holds no row")
+    stand_in = {"endpoint": options["endpoint"], "body": options["body"], "source_rows": 1}
+    lines = client._connection._cost_lines(stand_in)
+    costs = [f"epsilon {line['cost']['epsilon'] * rows:g} of {line['account']}" for line in lines]
+    print(f"{rows} rows cost {', '.join(costs) or 'nothing'}", file=sys.stderr)
+    if lines and not args.fitting:
+        subjects = 1 if args.subject_column is None else 2
+        client._connection.fitting(stand_in, rows, as_many_as_fit=False, subjects=subjects)
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise UsageError("--yes agrees to the price where nobody can be asked")
+        print("release them, yes or no [no]? ", end="", file=sys.stderr, flush=True)
+        if not input().strip().lower().startswith("y"):
+            raise UsageError("nothing was released")
+    return rows
+
+
+def _rate() -> Progress:
+    """A bar of rows, with how many of them are written in a second, since it is shown."""
+    begun: tuple[float, float] | None = None
+    shown: tuple[Callable[[int, str], None], Callable[[], None]] | None = None
+
+    def show(state: Job) -> None:
+        nonlocal begun, shown
+        numbers = state.metrics or {}
+        if "rows_written" not in numbers:
+            return
+        done, now = numbers["rows_written"], time.monotonic()
+        begun = begun or (now, done)
+        shown = shown or meter(int(numbers["rows"]))
+        rate = (done - begun[1]) / max(now - begun[0], 1e-3)
+        shown[0](int(done), f"{state.status}, {rate:,.0f} rows/s")
+
+    show.close = lambda: shown[1]() if shown else None  # type: ignore[attr-defined]
+    return show
 
 
 def _budget(client: Gateway, args: argparse.Namespace, _: str) -> None:
@@ -555,6 +643,20 @@ def _texts(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared
 
 
 def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser) -> None:
+    one = commands.add_parser("release", parents=[shared], help="release every row of a large file as one job")
+    one.add_argument("file", help="JSON lines, .csv or .parquet; the first two also .gz")
+    one.add_argument("--endpoint", choices=["embed/sentdp", "embed/vector", "sanitize"], required=True)
+    one.add_argument("--body", default="{}", help="of the endpoint without its documents, as JSON")
+    one.add_argument("--text-column", help="default: text")
+    one.add_argument("--id-column")
+    one.add_argument("--subject-column")
+    one.add_argument("--rows", type=int, help="default: those of the file are counted; needed for Parquet")
+    one.add_argument("--fitting", action="store_true", help="release the first rows that the budget admits")
+    one.add_argument("--yes", action="store_true", help="agree to the price without being asked")
+    one.add_argument("--name", default="release", help="another name makes another release of the same file")
+    one.add_argument("--out", required=True, help="file for the results, .jsonl or .parquet")
+    one.set_defaults(run=_release)
+
     one = commands.add_parser("schema", help="draft the schema of a table from the names of its columns")
     one.add_argument("data", help=".csv with a header, or JSON lines")
     one.add_argument("--label", help="the column that synthetic rows shall predict")

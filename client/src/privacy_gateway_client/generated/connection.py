@@ -72,7 +72,7 @@ from privacy_gateway_client.wire import (
     validated_answer,
 )
 
-_FREE = "fill.mode"
+_FREE = ("fill.mode", "body.fill.mode")  # the second one of a bulk release
 
 
 class Connection:
@@ -239,7 +239,7 @@ class Connection:
         try:
             return rows_of(self.json(post("/budget/estimate", stand_in)), "accounts")
         except Rejected as error:
-            if not any(one.field == _FREE for one in error.errors):
+            if not any(one.field in _FREE for one in error.errors):
                 raise
             return []
 
@@ -295,6 +295,17 @@ class Stream:
         failure: ConnectionLost
         try:
             return self._answer.read()
+        except LOST as error:
+            failure = connection_lost(error)
+        raise failure
+
+    def chunks(self) -> Generator[bytes]:
+        """The body in pieces as they arrive. Raises ConnectionLost."""
+        failure: ConnectionLost
+        try:
+            for chunk in self._answer.iter_bytes():
+                yield chunk
+            return
         except LOST as error:
             failure = connection_lost(error)
         raise failure
