@@ -114,6 +114,30 @@ def test_what_a_job_cost_and_made(served: Gateway, ended: Owner, browser: Browse
         expect(opened.value.locator("h1")).to_be_visible()
 
 
+def test_a_release_is_paused_and_resumed_and_its_files_are_linked(served: Gateway, browser: Browser) -> None:
+    tenant = served.tenant(epsilon=1e6)
+    query = {"name": "notes", "endpoint": "embed/vector", "body": '{"epsilon": 3}'}
+    lines = {"Content-Type": "application/x-ndjson"}
+    content = '{"text": "Yes. It is."}\n' * 4000 + "nothing\n"
+    job = tenant.http.post("/jobs/release", params=query, content=content, headers=lines).json()["job_id"]
+    with open_page(browser, served.url) as page:
+        sign_in(page, tenant.key, f"/dashboard/jobs?job={job}")
+        expect(page.locator(".job .facts")).to_contain_text("rows/s")
+        expect(page.locator(".job .facts")).to_contain_text("of 4,000")
+        page.get_by_role("button", name="Pause the job").click()
+        expect(page.locator(".job .state")).to_contain_text("paused")
+        page.get_by_role("button", name="Resume the job").click()
+        expect(page.locator(".job .state")).to_have_text("succeeded, 100 %")
+        with page.expect_download() as made:
+            page.get_by_role("link", name="Download the manifest").click()
+        assert json.loads(made.value.path().read_text())["left_out"] == [{"row": 4000, "problem": "not-json"}]
+    refused = tenant.http.post("/jobs/release", params=query, content="nothing\n", headers=lines).json()["job_id"]
+    until(tenant.http, refused)
+    with open_page(browser, served.url) as page:
+        sign_in(page, tenant.key, f"/dashboard/jobs?job={refused}")
+        expect(page.locator(".job .error")).to_contain_text("Reason: not-json.")
+
+
 def test_a_job_is_cancelled_when_it_was_asked_for_twice(served: Gateway, browser: Browser) -> None:
     tenant = served.tenant()
     job = submit(tenant.http, rows(3000), name="slow").json()["job_id"]  # it takes minutes

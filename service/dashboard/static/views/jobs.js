@@ -1,5 +1,5 @@
-// The jobs, newest first, and one of them as it runs: its facts, its progress by server-sent events, its files, a button
-// that cancels it, and synthetic rows, which cost nothing.
+// The jobs, newest first, and one of them as it runs: its facts, its progress by server-sent events, its files, buttons
+// that pause and cancel it, and synthetic rows, which cost nothing.
 import { api, attempt, leave, parameters, Problem, remember, send, showProblem } from "../api.js";
 import { bar, confirmed, duration, el, field, number, numberColumn, rowForm, select, table, textColumn, time, timeColumn } from "../elements.js";
 import { action, amountText, facts, given, numberField, paged, typed } from "../parts.js";
@@ -84,12 +84,16 @@ function watchedJob(id, changed) {
   const path = `/jobs/${encodeURIComponent(id)}`;
   let events = null;
   let last = "";
+  let first = null; // where a release stood when this page saw it run, for its rate
   const draw = (job) => {
     changed(job);
     const text = JSON.stringify(job);
     if (text === last) return; // what a person uses on it stays
     last = text;
-    place.replaceChildren(...shown(job, path, draw));
+    const written = job.metrics && job.metrics.rows_written;
+    if (job.status !== "running") first = null;
+    else if (first === null && written !== undefined) first = { written, ms: Date.now() };
+    place.replaceChildren(...shown(job, path, draw, first));
   };
   const started = (async () => {
     try {
@@ -113,7 +117,7 @@ function watchedJob(id, changed) {
   return { place, started, close: () => events && events.close() };
 }
 
-function shown(job, path, draw) {
+function shown(job, path, draw, first) {
   const ended = ENDED.includes(job.status);
   const running = (job.ended_ms || Date.now()) - job.started_ms;
   return [
@@ -134,14 +138,27 @@ function shown(job, path, draw) {
       ["Attempts", number(job.attempts)],
       ["Reserved", job.reserved.epsilon ? amountText(job.reserved) : "nothing"],
       ["Spent", job.spent.epsilon ? el("span", { "data-value": String(job.spent.epsilon) }, amountText(job.spent)) : "nothing"],
-      ...Object.entries(job.metrics || {}).map(([name, value]) => [name, number(value)]),
+      ...(job.kind === "release" ? releaseFacts(job, first) : Object.entries(job.metrics || {}).map(([name, value]) => [name, number(value)])),
     ]),
-    job.problem ? el("p", { class: "error" }, [job.problem.title, job.problem.detail].filter(Boolean).join(" ")) : null,
+    job.problem ? el("p", { class: "error" }, [job.problem.title, job.problem.detail, job.problem.reason && `Reason: ${job.problem.reason}.`].filter(Boolean).join(" ")) : null,
     job.status === "succeeded" ? files(job, path) : null,
-    ended ? null : cancelButton(job, path, draw),
+    ended ? null : endings(job, path, draw),
     job.result ? el("details", {}, el("summary", {}, "Result"), el("pre", { tabindex: "0" }, JSON.stringify(job.result, null, 2))) : null,
     job.status === "succeeded" && job.kind === "synthesis" ? sampleForm(path, job.label) : null,
   ].filter(Boolean);
+}
+
+/** How far a release is. `first`: the state from which its rate is measured, null while it does not run. */
+function releaseFacts(job, first) {
+  if (!job.metrics) return [];
+  const { rows, rows_written: written, rows_unreadable: unreadable } = job.metrics;
+  const rate = first && written > first.written && written < rows ? (written - first.written) / (Date.now() - first.ms) : null; // rows per ms
+  return [
+    ["Rows written", el("span", {}, number(written), " of ", number(rows))],
+    ["Rows left out", number(unreadable)],
+    ["Rate", rate && el("span", {}, number(Math.round(1000 * rate)), " rows/s")],
+    ["Time left, about", rate && duration((rows - written) / rate)],
+  ];
 }
 
 /** Links to what the job made. The card and the artifact are kept until somebody deletes them. */
@@ -149,7 +166,8 @@ function files(job, path) {
   const link = (name, text) => el("a", { href: `${path}/${name}`, download: name === "report" ? null : true, target: name === "report" ? "_blank" : null, rel: "noopener" }, text);
   const [button, card] = cardParts(path);
   const report = job.kind === "synthesis" ? link("report", "Report") : null;
-  return el("div", {}, el("div", { class: "actions" }, report, link("artifact", "Download the artifact"), button), card);
+  const manifest = job.kind === "release" ? link("manifest", "Download the manifest") : null;
+  return el("div", {}, el("div", { class: "actions" }, report, link("artifact", "Download the artifact"), manifest, button), card);
 }
 
 /** A button that shows the job's card, and the place for it. */
@@ -164,13 +182,16 @@ function cardParts(path) {
   return [button, place];
 }
 
-function cancelButton(job, path, draw) {
+/** Buttons that pause or resume a job, and that cancel it. */
+function endings(job, path, draw) {
   const cancel = async () => {
     if (await confirmed(`Cancel the job ${job.label}? What it has spent stays spent.`, "Cancel the job")) {
       draw(await api("POST", `${path}/cancel`));
     }
   };
-  return el("div", { class: "actions" }, action("Cancel the job", cancel, { class: "danger" }));
+  const verb = job.status === "paused" ? "resume" : "pause";
+  const other = action(verb === "pause" ? "Pause the job" : "Resume the job", async () => draw(await api("POST", `${path}/${verb}`)));
+  return el("div", { class: "actions" }, other, action("Cancel the job", cancel, { class: "danger" }));
 }
 
 function sampleForm(path, label) {
