@@ -6,8 +6,8 @@ from typing import Any
 from gateway_kit import Gateway
 from inprocess_kit import Gateway as InProcessGateway
 
-# These need what another call made: a token, a job that has ended, a model.
-OTHERWISE = {"POST /restore", "POST /jobs/{job_id}/sample", "POST /finetuned/{name}/predict"}
+# These need what another call made, a token, a job that has ended, a model, or a store of the operator.
+OTHERWISE = {"POST /restore", "POST /jobs/release", "POST /jobs/{job_id}/sample", "POST /finetuned/{name}/predict"}
 
 
 def operations_of(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
