@@ -134,6 +134,13 @@ def test_a_model_learns_from_a_synthetic_table(served: Gateway) -> None:
     assert numbers(printed, "real rows")[0] > 0.8
 
 
+def test_a_file_is_released_as_one_job(served: Gateway) -> None:
+    printed = output(served, served.tenant(), "bulk_release.py", "--tickets", "20")
+    assert "20 of 21 rows are released in 1 parts" in printed
+    assert "'not-json'" in printed
+    assert charge(printed).epsilon == 20
+
+
 def test_a_classifier_comes_with_its_certificate(served: Gateway, tmp_path: Path) -> None:
     tenant = served.tenant(record={"epsilon": 100, "delta": 1e-3})
     sizes = ("--rows", "40", "--public", "20", "--batch", "20", "--epochs", "1", "--epsilon", "20", "--out", "made")
