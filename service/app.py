@@ -36,6 +36,14 @@ def create_admin_app(gateway: Gateway) -> FastAPI:
     return _app(gateway, Surface(tenants=False, operator=True))
 
 
+def create_cluster_app(gateway: Gateway) -> FastAPI:
+    """Build the app of `ray_port`, for the cluster that runs the jobs."""
+    app = _without_routes(gateway)
+    for router in (each for capability in gateway.capabilities for each in capability.cluster_routers):
+        app.include_router(router)
+    return app
+
+
 def _app(gateway: Gateway, surface: Surface) -> FastAPI:
     """The routes of every capability, as far as they belong to `surface`."""
     app = _without_routes(gateway)

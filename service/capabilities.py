@@ -20,6 +20,7 @@ from service.openai.endpoints import CAPABILITY as OPENAI
 from service.operation.endpoints import CAPABILITY as OPERATION
 from service.presidio.endpoints import CAPABILITY as PRESIDIO
 from service.proxy.endpoints import CAPABILITY as PROXY
+from service.ray.endpoints import CAPABILITY as RAY
 from service.restore.endpoints import CAPABILITY as RESTORE
 from service.sanitize.endpoints import CAPABILITY as SANITIZE
 from service.sentdp.endpoints import CAPABILITY as SENTDP
@@ -41,6 +42,7 @@ CAPABILITIES: tuple[Capability, ...] = (
     ACCOUNTING,
     JOBS,
     BATCHES,
+    RAY,
     DOMAINS,
     INFILL,
     SYNTHESIS,

@@ -90,6 +90,7 @@ class Capability:
     routers: of the API of tenants. A function makes a router whose schema depends on other capabilities.
     operator_routers: of the API of the operator, which `admin_port` moves to a port of its own.
     common_routers: on every port.
+    cluster_routers: on the port for the cluster that runs the jobs.
     services: how each part that the capability adds is built, by its type. A part that the settings leave out is None.
     job_kinds: the kinds of jobs.
     prices: the charging endpoints. The estimate looks for marks in the order of the capabilities.
@@ -104,6 +105,7 @@ class Capability:
     routers: Sequence[Routes] = ()
     operator_routers: Sequence[Routes] = ()
     common_routers: Sequence[Routes] = ()
+    cluster_routers: Sequence[APIRouter] = ()
     services: Mapping[type, Callable[[Parts], Any]] = field(default_factory=dict)
     job_kinds: Callable[[Parts], Iterable[JobKind]] = lambda _: ()
     prices: Callable[[Parts], Iterable[Estimated]] = lambda _: ()

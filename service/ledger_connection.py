@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.blobs.options import opened_store
 from core.blobs.store import BlobStore
 from core.errors import LedgerUnavailable
 from core.ledger.archive.archiver import KEEP_SEALS, Archiver
@@ -19,7 +20,7 @@ from core.redis.embedded import attached
 from core.redis.identity import check_schema, refuse_store_of_another_ledger
 from core.state.keystore import KeyStore
 from service.config.reading import load_master_key
-from service.config.settings import Settings, opened_store
+from service.config.settings import Settings
 
 # API keys of a tenant, with those that ended within 30 days: a list of them is one answer.
 KEYS_PER_TENANT_MAX = 256

@@ -23,7 +23,7 @@ from core.memory import use_few_arenas
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.task_queue import Engine
 from gpu_workers.fork_server import drop_other_variables, end_fork_server, start_fork_server
-from service.app import configure_logging, create_admin_app, create_app
+from service.app import configure_logging, create_admin_app, create_app, create_cluster_app
 from service.capabilities import CAPABILITIES
 from service.capability import Capability
 from service.config.settings import Settings
@@ -164,13 +164,15 @@ def _spare_collector() -> None:
 
 
 def _servers(gateway: Gateway, *, shares_sockets: bool) -> list[_Server]:
-    """The server of the API, and that of `admin_port` if there is one."""
+    """The server of the API, and those of `admin_port` and `ray_port` if there are any."""
     settings = gateway.settings
     servers = [_server(gateway, create_app(gateway), settings.host, settings.port)]
     if shares_sockets:
         servers[0].config.backlog = 1  # accepted at a time, so that all processes get some of those that wait
     if settings.admin_port is not None:
         servers.append(_server(gateway, create_admin_app(gateway), settings.admin_host, settings.admin_port))
+    if settings.ray_port is not None:
+        servers.append(_server(gateway, create_cluster_app(gateway), settings.host, settings.ray_port))
     return servers
 
 
@@ -229,7 +231,7 @@ async def _report_progress(
             say(f"playground, by a link that works once, within {LINK_S // 60} minutes: {address}{LINK}?token={token}")
         except (GatewayError, OSError, ValueError):
             say(f"warning: no link to sign in: {sign_in} holds no valid key with the role read")
-    if len(servers) > 1:
+    if gateway.settings.admin_port is not None:
         say(f"administration and metrics: http://{gateway.settings.admin_host}:{_port(servers[1])}")
 
 

@@ -38,6 +38,7 @@ service.accounting: config http
 service.files: config
 service.jobs: config http files
 service.batches: config http files jobs  # a kind of job, from stored files
+service.ray: config http jobs  # its attempts at jobs run on a cluster
 service.budget: config http releases jobs  # the estimate prices every kind of job
 service.domains: config http files jobs  # a kind of job
 service.finetune: config http files releases jobs accounting  # a kind of job; its noise is a calculation
@@ -69,6 +70,7 @@ gpu_workers.models:
 gpu_workers.handlers: engine models packs finetune  # what a fine-tuning has made predicts beside the encoder
 gpu_workers.jobs:
 gpu_workers.bulk: jobs engine handlers  # runs handlers as workers do
+gpu_workers.remote: jobs
 gpu_workers.domains: jobs models packs  # an own pack uses the space of the shipped one
 gpu_workers.finetune: jobs models packs  # the public axes of the bundled encoder's space
 gpu_workers.synthesis: jobs models

@@ -120,10 +120,10 @@ def _receive(connection: Connection, exchange: Exchange) -> None:
     os._exit(1)
 
 
-def run_job(order: JobOrder, exchange: Exchange) -> Succeeded | Failed:
-    """Run a job's function. An exception becomes a problem of fixed words."""
+def run_job(order: JobOrder, exchange: Exchange, function: JobFunction | None = None) -> Succeeded | Failed:
+    """Run a job's function, by default that of its entry point. An exception becomes a problem of fixed words."""
     try:
-        return Succeeded(job_function(order.entry_point)(order, exchange.report, exchange))
+        return Succeeded((function or job_function(order.entry_point))(order, exchange.report, exchange))
     except JobFailed as problem:
         return Failed(problem)
     except (MemoryError, RuntimeError) as error:

@@ -374,8 +374,8 @@ def accept_store(data_dir: DataDir = None) -> None:
     settings = load_settings(data_dir)
 
     async def accepted(parts: LedgerParts) -> None:
+        from core.blobs.options import opened_store
         from core.redis import identity
-        from service.config.settings import opened_store
 
         await identity.accept_store(parts.client, opened_store(settings, settings.data_dir))
         await parts.keys.log.append(by=BY_CLI, action="ledger.accept-store", target="ledger")

@@ -35,8 +35,7 @@ from pydantic_core import PydanticKnownError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from core import credentials
-from core.blobs.local import open_store
-from core.blobs.store import BlobStore, StoreOptions
+from core.blobs.options import MIB, StorageSettings
 from core.master_key import MasterKey
 from core.state.sessions import LIFETIME_S_MAX
 from gpu_workers.engine.task_queue import QueueLimits
@@ -54,22 +53,17 @@ from gpu_workers.models.sources import (
     is_url,
     smollm2_file,
 )
+from gpu_workers.remote.wire import checked_address
 from service.config.data_dir import checkpoint_folder, is_pinned
 from service.config.providers import SignOnSettings, UpstreamSettings, check_no_overlap
 from service.config.stores import (
-    STORE_RETRIES_MAX,
-    STORE_TIMEOUT_S,
     BulkStoreSettings,
     BulkStoresFile,
-    check_store_url,
-    cloud_options,
     is_inside,
 )
 
 PREFIX = "PRIVACY_GATEWAY_"
-MIB = 1024 * 1024
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
-STORE = "store"  # the default folder of the blob store, in the data directory
 
 # Variables of the client and of the examples for it, which may be set beside a gateway.
 OTHER_VARIABLES = frozenset({"PRIVACY_GATEWAY_URL", "PRIVACY_GATEWAY_API_KEY", "PRIVACY_GATEWAY_KEY"})
@@ -136,45 +130,12 @@ def precision_of_workers(precision: str, encoder_path: Path | None, devices: Seq
     return precision
 
 
-class StorageSettings(BaseModel):
-    """The blob store and the cache of its contents."""
+class BulkSettings(BaseModel):
+    """The stores of bulk releases."""
 
-    store_url: str = ""
-    store_options: dict[str, SecretStr] = Field(default_factory=dict)
-    store_plain_http: bool = False
-    store_ca_file: Path | None = None
-    store_cache_bytes_max: int = Field(4096 * MIB, ge=0)
     bulk_stores_file: Path | None = None
 
-    _cloud: dict[str, str] = PrivateAttr(default_factory=dict)
     _bulk_stores: dict[str, BulkStoreSettings] = PrivateAttr(default_factory=dict)
-
-    @field_validator("store_url")
-    @classmethod
-    def _check_store_url(cls, value: str) -> str:
-        return check_store_url(value) if value else value
-
-    @model_validator(mode="after")
-    def _read_cloud(self) -> StorageSettings:
-        self._cloud = cloud_options(self.store_url, self.store_options)
-        return self
-
-
-def opened_store(settings: StorageSettings, data_dir: Path) -> BlobStore:
-    """The store of these settings, by default a folder of the data directory. Opens no connection.
-
-    Raises ValueError for options that cannot be used, without showing them.
-    """
-    if not settings.store_url:
-        return open_store(data_dir / STORE)
-    options = StoreOptions(
-        config=settings._cloud | {name: value.get_secret_value() for name, value in settings.store_options.items()},
-        timeout_s=STORE_TIMEOUT_S,
-        retries_max=STORE_RETRIES_MAX,
-        plain_http=settings.store_plain_http,
-        ca_file=settings.store_ca_file,
-    )
-    return open_store(settings.store_url, options)
 
 
 class TracingSettings(BaseModel):
@@ -298,6 +259,18 @@ class JobSettings(BaseModel):
     batch_files_per_tenant_max: ClassVar[int] = 1000
     synthesis_rows_max: ClassVar[int] = 1_000_000  # the job holds its table in memory: JOB_MEMORY_BYTES_MAX
     finetune_rows_max: ClassVar[int] = 500_000  # private rows, up to which the precision of a step is tested
+
+
+class RaySettings(BaseModel):
+    """The Ray cluster that runs the jobs, with JOBS_ON=ray."""
+
+    jobs_on: Literal["gateway", "ray"] = "gateway"
+    ray_url: str = ""
+    ray_token: SecretStr | None = None
+    ray_gateway_url: str = ""
+    ray_port: int | None = Field(None, ge=1, le=65535)
+    ray_ca_file: Path | None = None
+    ray_plain_http: bool = False
 
 
 class RecogniserSettings(BaseModel):
@@ -521,7 +494,7 @@ def _keys_of(value: Any) -> Iterator[str]:
 SECRET = frozenset(
     {
         "master_key", "admin_key", "admin_key_previous", "infill_api_key", "archive_redis_url", "store_options",
-        "traces_headers",
+        "traces_headers", "ray_token",
     }
 )  # fmt: skip
 
@@ -548,9 +521,11 @@ STRUCTURED = (
 class Settings(
     LocationSettings,
     StorageSettings,
+    BulkSettings,
     EngineSettings,
     AccountingSettings,
     JobSettings,
+    RaySettings,
     RecogniserSettings,
     LedgerSettings,
     RequestLimits,
@@ -568,7 +543,7 @@ class Settings(
         env_prefix=PREFIX, extra="forbid", enable_decoding=False, hide_input_in_errors=True, allow_inf_nan=False
     )
 
-    @field_validator("master_key", "admin_key", "admin_key_previous", "infill_api_key")
+    @field_validator("master_key", "admin_key", "admin_key_previous", "infill_api_key", "ray_token")
     @classmethod
     def _check_secret(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         """Refuse an empty secret: a variable that is set to nothing is a mistake."""
@@ -655,6 +630,7 @@ class Settings(
             self._check_roles,
             self._check_retention,
             self._read_bulk_stores,
+            self._check_ray,
         ):
             try:
                 check()
@@ -704,6 +680,21 @@ class Settings(
     def _check_roles(self) -> None:
         if "jobs" not in self.serves and self.redis_url is None:
             raise ValueError("SERVES without jobs needs REDIS_URL: another gateway of that Redis runs the jobs")
+
+    def _check_ray(self) -> None:
+        own = {name: getattr(self, name) for name in RaySettings.model_fields if name != "jobs_on"}
+        if self.jobs_on == "gateway":
+            if any(value != RaySettings.model_fields[name].default for name, value in own.items()):
+                raise ValueError("the settings RAY_... need JOBS_ON=ray")
+            return
+        needed = ("ray_url", "ray_token", "ray_gateway_url", "ray_port", "store_url")
+        missing = [name.upper() for name in needed if not getattr(self, name)]
+        if missing:
+            raise ValueError(f"JOBS_ON=ray needs {', '.join(missing)}")
+        if self.processes > 1 or self.ray_port in (self.port, self.admin_port):
+            raise ValueError("JOBS_ON=ray needs PROCESSES=1, and a RAY_PORT that no other server has")
+        for name in ("ray_url", "ray_gateway_url"):
+            checked_address(getattr(self, name), name.upper(), plain_http=self.ray_plain_http)
 
     def _check_retention(self) -> None:
         if self.tombstone_retention_s <= self.response_retention_s:

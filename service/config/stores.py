@@ -7,62 +7,18 @@ setting. The processes of a gateway have none of them in their environment.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from core.blobs.local import REMOTE_SCHEMES
+from core.blobs.options import STORE_RETRIES_MAX, STORE_TIMEOUT_S, check_store_url, cloud_options, is_credential
 from core.blobs.store import StoreOptions
 from gpu_workers.bulk.stores import StoreAccess
 from service.config.providers import StrictSetting, Tenant
 
-STORE_TIMEOUT_S = 60.0  # of one request to the object store and of its retries: as long as REQUEST_TIMEOUT_S by default
-STORE_RETRIES_MAX = 3  # of a request that met a server error or lost its connection; whoever waits retries an outage
 StoreName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
-
-_SECRET = re.compile("access_key|account_key|service_account|secret|token|password|sas")
-# How the clouds give a process its identity: options of `obstore` by the variable that has them.
-_CLOUD = {
-    "s3": {
-        f"AWS_{name.upper()}": name
-        for name in (
-            "region", "default_region", "access_key_id", "secret_access_key", "session_token", "role_arn",
-            "role_session_name", "web_identity_token_file", "container_credentials_relative_uri",
-            "container_credentials_full_uri", "container_authorization_token_file",
-        )
-    } | {"AWS_ENDPOINT_URL": "endpoint"},
-    "gs": {
-        f"GOOGLE_{name.upper()}": name for name in ("application_credentials", "service_account", "service_account_key")
-    },
-    "az": {
-        f"AZURE_{name.upper()}": name
-        for name in ("client_id", "tenant_id", "client_secret", "federated_token_file", "authority_host")
-    } | {"AZURE_STORAGE_ACCOUNT_NAME": "account_name", "AZURE_STORAGE_ACCOUNT_KEY": "account_key"},
-}  # fmt: skip
-
-
-def check_store_url(value: str) -> str:
-    """The address of a store. Raises ValueError without it."""
-    address = urlsplit(value)
-    whole = address.path.startswith("/") if address.scheme == "file" else bool(address.netloc)
-    if address.scheme not in ("file", *REMOTE_SCHEMES) or not whole or "@" in address.netloc:
-        raise ValueError(
-            "the URL of a store is file:///folder, s3://bucket/prefix, gs://... or az://..., without credentials"
-        )
-    return value
-
-
-def cloud_options(url: str, given: Collection[str]) -> dict[str, str]:
-    """The options of a store that the environment of the cloud has, besides those `given`. None if a credential is
-    given: half of one identity and half of another is none."""
-    if any(_SECRET.search(name) for name in given):
-        return {}
-    found = _CLOUD.get(urlsplit(url).scheme, {})
-    return {option: os.environ[name] for name, option in found.items() if name in os.environ and option not in given}
 
 
 def is_inside(url: str, other: str) -> bool:
@@ -98,7 +54,7 @@ class BulkStoreSettings(StrictSetting):
     @model_validator(mode="after")
     def _check(self) -> BulkStoreSettings:
         check_store_url(self.url)
-        if any(_SECRET.search(name) for name in self.options):
+        if any(is_credential(name) for name in self.options):
             raise ValueError("options has a credential: name the variable that has it in options_env")
         missing = [name for name in self.options_env.values() if not os.environ.get(name)]
         if missing:

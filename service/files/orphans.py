@@ -18,11 +18,11 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from core.blobs.named import birth_s
 from core.errors import BlobMissing, LedgerError, StoreUnavailable, UnknownJob
 from core.redis.names import SHARED_OWNER
 from core.state.jobs import JobRecord, JobStatus, JobStore
 from core.state.stored_files import AREAS
-from service.files.blobs import birth_s
 from service.files.copies import Copy
 from service.files.stored import FILES, StoredFiles
 

@@ -1,6 +1,6 @@
 """Packs, tuned models and artifacts: in the blob store for every gateway, with local copies.
 
-    files/tenants/<tenant>/<second>-<digest>    encrypted, in the blob store
+    files/tenants/<tenant>/<second>-<digest>    encrypted, in the blob store; files/shared/<second>-<digest> of all
 
 The areas are `domains`, `infill`, `finetune`, `artifacts`, `batch-files` and `batches`.
 
@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.blobs.named import fetch_blob, put_blob_file
+from core.blobs.options import opened_store
 from core.blobs.store import BlobStore
 from core.errors import BlobCorrupt, JobFilesLost, StoreUnavailable
 from core.files.disk import FileVersion, file_digest, full_disk
@@ -26,9 +28,9 @@ from core.files.encrypted_file import EncryptedFileWriter, new_key, read_encrypt
 from core.master_key import MasterKey, Purpose
 from core.redis.client import LedgerClient
 from core.redis.identity import check_store
+from core.redis.names import SHARED_OWNER, check_tenant
 from core.state.stored_files import NamedEntry, StoredEntry, StoredFileIndex, StoredPart
-from service.config.settings import Settings, opened_store
-from service.files.blobs import fetch_blob, owner_prefix, put_blob_file
+from service.config.settings import Settings
 from service.files.copies import IN_USE_S, LocalCopies
 
 FILES = "files"
@@ -174,6 +176,13 @@ class StoredFiles:
             raise BlobCorrupt from None
         finally:
             await asyncio.to_thread(_unlink, (draft, partial))
+
+
+def owner_prefix(area: str, owner: str) -> str:
+    """The folder of an owner's blobs. A tenant's name has no characters that a key has not."""
+    if owner == SHARED_OWNER:
+        return f"{area}/shared"
+    return f"{area}/tenants/{check_tenant(owner)}"
 
 
 def _bound(*place: str) -> str:

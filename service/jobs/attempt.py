@@ -55,8 +55,8 @@ from service.files.stored import StoredFiles
 from service.jobs.blobs import CheckpointResult, JobBlobs, WorkingFolders
 from service.jobs.files import JobFiles
 from service.jobs.holds import PartHolds
-from service.jobs.kind import JobKinds, Made
-from service.jobs.start import JobProcess
+from service.jobs.kind import JobKinds, Made, Outputs
+from service.jobs.start import JobProcess, StartJob
 
 log = logging.getLogger("privacy_gateway.jobs")
 
@@ -144,9 +144,11 @@ class Attempt:
         others_wait: Callable[[], bool],
         checkpoint: Callable[[], Awaitable[CheckpointResult]],
         holds: PartHolds,
+        start: StartJob | None = None,
     ) -> None:
         """`checkpoint` stores the files that have changed. `on_update` is called whenever the job's record may have
-        changed. `others_wait`: whether a job of another tenant waits for this one's place."""
+        changed. `others_wait`: whether a job of another tenant waits for this one's place. `start`: by default
+        `start_job`."""
         self._store = store
         self._job = job
         self.run = run
@@ -154,6 +156,7 @@ class Attempt:
         self._others_wait = others_wait
         self._checkpoint = checkpoint
         self._holds = holds
+        self._start = start
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
 
     def interrupt(self, outcome: End) -> None:
@@ -167,12 +170,14 @@ class Attempt:
             opened = await asyncio.to_thread(files.open, job.job_id)
             kind = kinds[job.kind]
             outputs = files.outputs(job.owner, job.job_id, kind.artifact_suffix(opened.fields))
+            start = kind.start or self._start or start_job
+            if start is self._start:  # its working directory is the job's folder
+                outputs = Outputs(job.owner, outputs.artifact.relative_to(opened.folder))
             spec = await kind.specification(opened.fields, outputs)
         except JobFailed as problem:
             return Failed(problem)
         except (ValueError, KeyError, InvalidInput):
             return Failed(JobFilesLost(reason="unknown-kind"))
-        start = kind.start or start_job
         process = start(
             JobOrder(
                 kind.entry_point,

@@ -4,47 +4,31 @@
                                                         checkpoints), manifests of them, and outcomes: what an attempt
                                                         at the job has made
 
-Guarantee: a manifest names whole files of one moment, each verified when it is fetched. The job's record in Redis names
-the manifest that the next attempt continues from, and the outcome that the job publishes. Only the attempt that holds
+Guarantee: the job's record in Redis names the manifest (`gpu_workers.jobs.manifests`) that the next attempt continues
+from, and the outcome that the job publishes. Only the attempt that holds
 the job can change these names, and that of the outcome is set once. An outcome without a name is never read.
 """
 
 import asyncio
 import hmac
-import secrets
-import shutil
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
 import orjson
 
+from core.blobs.named import get_blob, put_blob
 from core.blobs.store import BlobStore
 from core.errors import BlobCorrupt, JobFailed, JobFilesLost, LedgerError, StorageFull, StoreUnavailable, UnknownJob
-from core.files.disk import FileVersion
 from core.master_key import MasterKey, Purpose
 from core.state.jobs import JobRecord, JobStore
-from gpu_workers.jobs.protocol import is_plain, snapshot, versions
-from service.files.blobs import fetch_blob, get_blob, owner_prefix, put_blob, put_blob_file
+from gpu_workers.jobs.manifests import Listed, Manifest, fetch_files, save_changed
+from service.files.stored import owner_prefix
 from service.jobs.files import JobFiles
 
 JOBS = "jobs"
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The files of one moment. `state`: the blob that names them. `versions`: of the local files."""
-
-    state: str
-    blobs: Mapping[str, str]
-    sizes: Mapping[str, int]
-    versions: Mapping[str, FileVersion] = field(default_factory=dict, compare=False)
-
-    @property
-    def size(self) -> int:
-        return sum(self.sizes.values())
+TAKEN_OVER = ".taken-over"  # its time is that of the last checkpoint that came from elsewhere
 
 
 class JobBlobs:
@@ -55,48 +39,29 @@ class JobBlobs:
         self._master_key = master_key
 
     async def save(self, owner: str, job_id: str, folder: Path, known: Manifest | None) -> Manifest:
-        """Store the files of the folder that `known` does not have. Returns `known` if there are none.
+        """Store the files of the folder that `known` does not have, and their manifest. Returns `known` if nothing has
+        changed. Raises StoreUnavailable, StorageFull, OSError."""
+        saved = await save_changed(self.store, job_prefix(owner, job_id), folder, known)
+        return saved if saved is known else await self.named(owner, job_id, saved)
 
-        The files are linked before they are read, so that the process may replace them meanwhile. Raises
-        StoreUnavailable, StorageFull, OSError.
-        """
-        if known is not None and await asyncio.to_thread(versions, folder) == known.versions:
-            return known
-        prefix = _prefix(owner, job_id)
-        linked = folder / f".snapshot-{secrets.token_hex(8)}"
-        try:
-            found = await asyncio.to_thread(snapshot, folder, linked)
-            blobs, sizes = {}, {}
-            for name, version in found.items():
-                if known is not None and known.versions.get(name) == version:
-                    blobs[name], sizes[name] = known.blobs[name], known.sizes[name]
-                    continue
-                sizes[name] = (await asyncio.to_thread((linked / name).stat)).st_size
-                blobs[name] = await put_blob_file(self.store, prefix, linked / name)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, linked, ignore_errors=True)
-        listed = {name: [blobs[name], sizes[name]] for name in sorted(blobs)}
-        state = await put_blob(self.store, prefix, orjson.dumps(listed))
-        return Manifest(state, blobs, sizes, found)
+    async def named(self, owner: str, job_id: str, manifest: Manifest) -> Manifest:
+        """Store a manifest of files that are stored. Raises StoreUnavailable, StorageFull."""
+        listed = orjson.dumps(manifest.files, option=orjson.OPT_SORT_KEYS)
+        return replace(manifest, state=await put_blob(self.store, job_prefix(owner, job_id), listed))
 
     async def load(self, owner: str, job_id: str, state: str, folder: Path) -> Manifest:
         """Fetch the files of a manifest into a new folder.
 
         Raises BlobMissing; JobFilesLost if a file is not the one that was stored; StoreUnavailable, StorageFull.
         """
-        prefix = _prefix(owner, job_id)
+        prefix = job_prefix(owner, job_id)
         try:
             listed = orjson.loads(await get_blob(self.store, prefix, state))
-            await asyncio.to_thread(folder.mkdir, mode=0o700)
-            for name, (blob, _) in listed.items():
-                if not is_plain(name):
-                    raise BlobCorrupt
-                await fetch_blob(self.store, prefix, blob, folder / name)
         except BlobCorrupt:
             raise JobFilesLost from None
-        blobs = {name: blob for name, (blob, _) in listed.items()}
-        sizes = {name: size for name, (_, size) in listed.items()}
-        return Manifest(state, blobs, sizes, await asyncio.to_thread(versions, folder))
+        await asyncio.to_thread(folder.mkdir, mode=0o700)
+        files = {name: (blob, size) for name, (blob, size) in listed.items()}
+        return replace(await fetch_files(self.store, prefix, files, folder), state=state)
 
     async def drop(self, owner: str, job_id: str, before: Manifest, now: Manifest | None = None) -> None:
         """Delete the files of `before` that `now`, which Redis names, has not. What stays is removed with the job."""
@@ -104,16 +69,16 @@ class JobBlobs:
         if now is not None:
             gone -= {now.state, *now.blobs.values()}
         with suppress(StoreUnavailable):
-            await self.store.delete([f"{_prefix(owner, job_id)}/{blob}" for blob in gone])
+            await self.store.delete([f"{job_prefix(owner, job_id)}/{blob}" for blob in gone])
 
     async def put_outcome(self, owner: str, job_id: str, content: bytes) -> str:
         """Store an outcome, and return the name that it got. Raises StoreUnavailable."""
-        return await put_blob(self.store, _prefix(owner, job_id), self._mac(owner, job_id, content) + content)
+        return await put_blob(self.store, job_prefix(owner, job_id), self._mac(owner, job_id, content) + content)
 
     async def outcome(self, owner: str, job_id: str, name: str) -> bytes:
         """A stored outcome. Raises BlobMissing; JobFilesLost if it is not authentic; StoreUnavailable."""
         try:
-            data = await get_blob(self.store, _prefix(owner, job_id), name)
+            data = await get_blob(self.store, job_prefix(owner, job_id), name)
         except BlobCorrupt:
             raise JobFilesLost from None
         mac, content = data[:64], data[64:]
@@ -124,13 +89,14 @@ class JobBlobs:
     async def remove(self, owner: str, job_id: str) -> None:
         """Delete every file of a job that has ended. What cannot be deleted becomes an orphan."""
         with suppress(StoreUnavailable):
-            await self.store.delete([key async for key, _ in self.store.list(_prefix(owner, job_id))])
+            await self.store.delete([key async for key, _ in self.store.list(job_prefix(owner, job_id))])
 
     def _mac(self, owner: str, job_id: str, content: bytes) -> bytes:
         return self._master_key.mac(Purpose.JOB_OUTCOME, owner.encode(), job_id.encode(), content).encode()
 
 
-def _prefix(owner: str, job_id: str) -> str:
+def job_prefix(owner: str, job_id: str) -> str:
+    """The folder of a job's blobs."""
     return f"{owner_prefix(JOBS, owner)}/{job_id}"
 
 
@@ -184,9 +150,25 @@ class WorkingFolders:
             return CheckpointResult.LATER
         if manifest is known:
             return CheckpointResult.STORED
+        return await self._replace(job, run, manifest)
+
+    async def take_over(self, job: JobRecord, run: str, files: Listed) -> CheckpointResult:
+        """As `checkpoint`, of files that the process has stored itself. Raises LedgerUnavailable, StoreUnavailable,
+        StorageFull."""
+        manifest = Manifest(files, versions=self._manifests[job.job_id].versions)
+        found = await self._replace(job, run, await self.blobs.named(job.owner, job.job_id, manifest))
+        if found is CheckpointResult.STORED:
+            await asyncio.to_thread((self.files.folder(job.job_id) / TAKEN_OVER).touch)
+        return found
+
+    def listed(self, job_id: str) -> Listed:
+        """The files that the next attempt would begin from."""
+        return self._manifests[job_id].files
+
+    async def _replace(self, job: JobRecord, run: str, manifest: Manifest) -> CheckpointResult:
         if not await self._store.checkpoint(job.owner, job.job_id, run=run, state=manifest.state, size=manifest.size):
             return CheckpointResult.LOST
-        self._manifests[job.job_id] = manifest
+        known, self._manifests[job.job_id] = self._manifests[job.job_id], manifest
         await self.blobs.drop(job.owner, job.job_id, known, manifest)
         return CheckpointResult.STORED
 

@@ -36,6 +36,7 @@ from service.jobs.attempt import runner_limits
 from service.jobs.blobs import JobBlobs
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKind, JobKinds
+from service.jobs.remote import RemoteStart
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
@@ -288,6 +289,7 @@ def _runner(parts: Parts) -> JobRunner:
         parts[JobKinds],
         ledger=parts[Ledger],
         limits=runner_limits(parts[Settings]),
+        elsewhere=parts.find(RemoteStart),
     )
 
 

@@ -146,7 +146,7 @@ class JobKind(ABC):
 
     @property
     def start(self) -> StartJob | None:
-        """What starts an attempt, of a kind that does not run in a process of this machine."""
+        """What starts an attempt, of a kind that runs in the gateway itself."""
         return None
 
     def fits_this_gateway(self, label: str) -> bool:  # noqa: ARG002 - for kinds that depend on it

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from core.errors import JobQuotaExceeded, LedgerError, UnknownJob
@@ -37,6 +38,7 @@ from service.jobs.blobs import JobBlobs, WorkingFolders
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.holds import PartHolds
 from service.jobs.kind import JobKinds
+from service.jobs.remote import RemoteStart
 
 
 class JobQueue:
@@ -156,8 +158,11 @@ class JobRunner:
         *,
         ledger: Ledger,
         limits: RunnerLimits,
+        elsewhere: RemoteStart | None = None,
     ) -> None:
+        """`elsewhere`: where jobs run, by default in processes of this machine."""
         self.store = store
+        self._elsewhere = elsewhere
         self._holds = PartHolds(ledger, store)
         self.working = WorkingFolders(store, files, blobs)
         self._files = files
@@ -449,6 +454,7 @@ class JobRunner:
             others_wait=lambda: self._queue.others_wait(job.owner),
             checkpoint=lambda: self.working.checkpoint(job, run),
             holds=self._holds,
+            start=None if self._elsewhere is None else partial(self._elsewhere.start, self.working),
         )
         try:
             if self._stopping.is_set():

@@ -25,7 +25,7 @@ def server(processes: None) -> Iterator[S3Server]:
 
 def test_nothing_is_charged_for_what_needs_a_store_that_is_away(server: S3Server, tmp_path: Path) -> None:
     stored = LEAN | server.environment(server.bucket())
-    with opened_gateway(tmp_path, stored, changes={"service.config.settings.STORE_RETRIES_MAX": 0}) as gateway:
+    with opened_gateway(tmp_path, stored, changes={"core.blobs.options.STORE_RETRIES_MAX": 0}) as gateway:
         tenant = gateway.tenant(record=RECORD)
         general = pack_paths()["general"]
         gateway.on_loop(gateway.service.parts[StoredFiles].put(tenant.name, DOMAINS, "own", {".safetensors": general}))

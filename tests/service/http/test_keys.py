@@ -14,7 +14,8 @@ from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
 from core.state.keystore import KeyRole
-from service.app import create_app
+from gpu_workers.remote.wire import PREFIX
+from service.app import create_app, create_cluster_app
 from service.http.auth import Needs, needs_of
 
 # Pages have no data; each looks for a session by itself.
@@ -60,6 +61,14 @@ def test_every_route_declares_one_role_or_is_public(keyed: Gateway) -> None:
     assert of["GET", "/budget"].role is KeyRole.READ
     assert of["GET", "/jobs/{job_id}/artifact"].role is KeyRole.JOBS
     assert of["POST", "/keys"].role is KeyRole.ADMIN
+
+
+def test_the_port_of_the_cluster_serves_what_no_other_port_does(keyed: Gateway) -> None:
+    """Its routes have the credentials of attempts (`tests/service/ray`), and no key opens them."""
+    found = {path for _, path, needs in routes(create_cluster_app(keyed.service)) if not needs}
+    assert {path for path in found if path.startswith(PREFIX)} == found - DESCRIPTION
+    assert len(found - DESCRIPTION) == 4
+    assert not {path for _, path, _ in routes(create_app(keyed.service)) if path.startswith(PREFIX)}
 
 
 CALLS: dict[str, tuple[str, str, Any]] = {

@@ -1,6 +1,4 @@
-"""Names of blobs of one owner. A name holds the time of its birth and the SHA-256 of its bytes.
-
-    <area>/tenants/<tenant>/<second>-<digest>         <area>/shared/<second>-<digest>
+"""Names of blobs. A name holds the time of its birth and the SHA-256 of its bytes: `<second>-<digest>`.
 
 The time serves one purpose: what is young may belong to a write that is under way, and is no orphan.
 """
@@ -18,7 +16,6 @@ from pathlib import Path
 from core.blobs.store import WHOLE_BYTES_MAX, BlobStore
 from core.errors import BlobCorrupt, BlobExists
 from core.files.disk import file_digest, full_disk
-from core.redis.names import SHARED_OWNER, check_tenant
 
 _NAME = re.compile(r"([0-9]{10})-([0-9a-f]{64})")
 
@@ -41,13 +38,6 @@ async def _write_chunks(chunks: AsyncIterator[bytes], path: Path, *, digest: str
             await asyncio.to_thread(path.hardlink_to, draft)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def owner_prefix(area: str, owner: str) -> str:
-    """The folder of an owner's blobs. A tenant's name has no characters that a key has not."""
-    if owner == SHARED_OWNER:
-        return f"{area}/shared"
-    return f"{area}/tenants/{check_tenant(owner)}"
 
 
 def birth_s(name: str) -> int | None:

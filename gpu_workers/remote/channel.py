@@ -1,0 +1,214 @@
+"""A session of a process on the cluster with the gateway that holds its job, and the job's files in the blob store.
+
+Guarantee: messages arrive once and in their order, whatever is sent again. A message that may depend on noise is sent
+only once the gateway has made the files of that moment the job's checkpoint. If the gateway refuses the session, or
+gives no answer for as long as the order says, the process ends at once.
+"""
+
+import asyncio
+import contextlib
+import logging
+import math
+import os
+import pickle
+import queue
+import resource
+import shutil
+import ssl
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import httpx
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from core.blobs.options import StorageSettings, opened_store
+from core.errors import StorageFull, StoreUnavailable
+from gpu_workers.jobs.manifests import Listed, Manifest, fetch_files, save_changed
+from gpu_workers.jobs.process import Exchange
+from gpu_workers.jobs.protocol import ChargeRequested, Failed, HoldRequested, Succeeded
+from gpu_workers.remote import wire
+
+Result = TypeVar("Result")
+
+_ANSWER_S_MAX = 30.0
+_AGAIN_S = 0.5
+_LATER = (429, 500, 502, 503, 504, 507)
+
+
+class ClusterSettings(StorageSettings, BaseSettings):
+    """The environment of a process on the cluster. The submission sets the address and the token, the operator the
+    rest, as for the gateway (docs/reference/settings.md)."""
+
+    model_config = SettingsConfigDict(env_prefix="PRIVACY_GATEWAY_", extra="ignore", hide_input_in_errors=True)
+
+    ray_gateway_url: str = ""
+    ray_job_token: SecretStr = SecretStr("")
+    ray_ca_file: Path | None = None
+    ray_plain_http: bool = False
+    job_threads: int = 0
+
+
+def keep_quiet() -> None:
+    """Let nothing that this process or a library prints or logs reach a file of the cluster, and no core dump."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    logging.disable(logging.CRITICAL)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+
+
+class GatewayLost(Exception):
+    """The gateway refuses the session, or gives no answer."""
+
+
+class Channel:
+    """One session. Its threads end with the process. `folder`: the job's files on this machine; it becomes the working
+    directory. `exchange`: the messages, as of a process on the gateway's machine."""
+
+    def __init__(self, job_id: str, folder: Path, token: str = "", names: Collection[str] | None = None) -> None:
+        """Exchange the token, by default that of the environment, for the order, and fetch the job's files, or those of
+        these names.
+
+        Raises GatewayLost, also for a token that was used before; BlobMissing, JobFilesLost, StoreUnavailable,
+        StorageFull; ValueError or OSError for an environment that cannot be used.
+        """
+        settings = ClusterSettings()
+        token = token or settings.ray_job_token.get_secret_value()
+        address = wire.checked_address(settings.ray_gateway_url, "RAY_GATEWAY_URL", plain_http=settings.ray_plain_http)
+        self._client = httpx.Client(
+            base_url=f"{address}{wire.PREFIX}/{job_id}/",
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            timeout=_ANSWER_S_MAX,
+            trust_env=False,
+            verify=ssl.create_default_context(cafile=settings.ray_ca_file),
+        )
+        opened: wire.RemoteOrder = pickle.loads(self._post("order", patience_s=0))  # noqa: S301 - of our own gateway
+        self._client.headers["Authorization"] = f"Bearer {opened.secret}"
+        self._patience_s = opened.patience_s
+        self.order = replace(opened.order, folder=folder)
+        os.chdir(folder)
+        self._store, self._prefix = opened_store(settings, folder), opened.prefix
+        files = {name: each for name, each in opened.files.items() if names is None or name in names}
+        self._known = asyncio.run(fetch_files(self._store, self._prefix, files, folder))
+        self._saving, self._lock, self._wake = threading.Lock(), threading.Lock(), threading.Event()
+        self._outbox: list[wire.Message] = []
+        self._first = self._seen = self._asked = 0
+        self._unsaved: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._finished = threading.Event()
+        self._saves = False
+        self.exchange = Exchange(self._send)
+
+    def begin(self, *, saves: bool) -> None:
+        """Exchange messages from now on. `saves`: whether the files that change become checkpoints, in time."""
+        self._saves = saves
+        for work in (self._exchange_regularly, self._save_regularly)[: 1 + saves]:
+            threading.Thread(target=self._or_leave, args=(work,), daemon=True).start()
+
+    def save(self, confirm: Callable[[Listed], object] = lambda _: None) -> Listed:
+        """Store what has changed, and return it. `confirm` is called with all files. Raises StoreUnavailable,
+        StorageFull, OSError."""
+        with self._saving:
+            known = self._known
+            found = asyncio.run(save_changed(self._store, self._prefix, self.order.folder, known))
+            if found is not known:
+                confirm(found.files)
+                self._known = found
+            return {name: each for name, each in found.files.items() if known.files.get(name) != each}
+
+    def add(self, files: Listed) -> None:
+        """Fetch files that another process of the attempt has stored. Raises as the constructor."""
+        with self._saving:
+            new = {name: each for name, each in files.items() if not (self.order.folder / name).exists()}
+            found = asyncio.run(fetch_files(self._store, self._prefix, new, self.order.folder))
+            versions = {**self._known.versions, **{name: found.versions[name] for name in new}}
+            self._known = Manifest({**self._known.files, **new}, versions=versions)
+
+    def finish(self, outcome: Any) -> None:
+        """Send the outcome, and return once the gateway has it."""
+        self._send(outcome)
+        self._finished.wait()
+
+    def token(self) -> str:
+        """A token for one further process."""
+        return wire.Token.model_validate_json(self._or_leave(lambda: self._post("tokens"))).token
+
+    def leave(self) -> NoReturn:
+        """End this process at once."""
+        shutil.rmtree(self.order.folder, ignore_errors=True)
+        os._exit(1)
+
+    def _or_leave(self, work: Callable[[], Result]) -> Result:
+        try:
+            return work()
+        except BaseException:
+            self.leave()
+
+    def _send(self, message: Any) -> None:
+        if self._saves and not isinstance(message, ChargeRequested | HoldRequested):
+            self._unsaved.put(message)
+        else:
+            self._put(message)
+
+    def _put(self, message: Any) -> None:
+        with self._lock:
+            self._outbox.append(wire.Message.of(message))
+            self._asked += isinstance(message, ChargeRequested | HoldRequested)
+        self._wake.set()
+
+    def _exchange_regularly(self) -> None:
+        while True:
+            self._wake.clear()
+            with self._lock:
+                messages, waits = self._outbox[: wire.MESSAGES_MAX], self._asked > self._seen
+            sent = wire.Exchanged(first=self._first, messages=messages, seen=self._seen, waits=waits)
+            answers = wire.Answers.model_validate_json(self._post("messages", sent)).answers
+            self._seen += len(answers)
+            for answer in answers:
+                self.exchange.received(answer.message())
+            with self._lock:
+                del self._outbox[: len(messages)]
+                self._first += len(messages)
+                is_idle = not self._outbox and self._asked <= self._seen
+            if any(each.is_outcome for each in messages):
+                return self._finished.set()
+            if is_idle:
+                self._wake.wait(wire.BEAT_S)
+
+    def _save_regularly(self) -> None:
+        def checkpoint(files: Listed) -> None:  # while the other thread lives, as long as Redis does not answer
+            self._post("checkpoint", wire.Checkpoint(files=dict(files)), patience_s=math.inf)
+
+        while True:
+            message = None
+            with contextlib.suppress(queue.Empty):
+                message = self._unsaved.get(timeout=_AGAIN_S)
+            while True:
+                try:
+                    self.save(checkpoint)
+                    break
+                except (StoreUnavailable, StorageFull, OSError):
+                    time.sleep(_AGAIN_S)
+            if message is not None:
+                self._put(message)
+            if isinstance(message, Succeeded | Failed):
+                return
+
+    def _post(self, name: str, body: wire.Wire | None = None, *, patience_s: float | None = None) -> bytes:
+        """Raises GatewayLost if it is refused, or not answered in time."""
+        content = body.model_dump_json().encode() if body else b""
+        until = time.monotonic() + (self._patience_s if patience_s is None else patience_s)
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                answer = self._client.post(name, content=content)
+                if answer.status_code == httpx.codes.OK:
+                    return answer.content
+                if answer.status_code not in _LATER:
+                    raise GatewayLost
+            if time.monotonic() >= until:
+                raise GatewayLost
+            time.sleep(_AGAIN_S)
