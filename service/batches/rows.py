@@ -53,7 +53,10 @@ class KeptRows:
     def add(self, number: int, kind: str, row: bytes) -> None:
         """Add the row of a line, which `flush` writes. `row`: JSON in one line."""
         self._current += b"%s%d %s\n" % (kind[:1].encode(), number, row)
-        if kind != LOST:
+        if kind == LOST:
+            self._lost.add(number)
+        else:
+            self._lost.discard(number)
             self.done.add(number)
             self.counts[kind] += 1
 

@@ -48,7 +48,7 @@ class BatchKind(JobKind):
         self._parts = parts
         self._serves = serves
 
-    def fits_this_gateway(self, label: str) -> bool:
+    def can_run(self, label: str) -> bool:
         return ("embed" if label == _label(EMBEDDINGS) else "sanitize") in self._serves
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> BatchSpec:

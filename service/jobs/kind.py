@@ -149,7 +149,7 @@ class JobKind(ABC):
         """What starts an attempt, of a kind that runs in the gateway itself."""
         return None
 
-    def fits_this_gateway(self, label: str) -> bool:  # noqa: ARG002 - for kinds that depend on it
+    def can_run(self, label: str) -> bool:  # noqa: ARG002 - for kinds that depend on it
         """Whether this gateway can run a job with this label. Others wait for a gateway that can."""
         return True
 

@@ -261,7 +261,7 @@ class JobRunner:
     def enqueue(self, job: JobRecord) -> None:
         """Queue a new job whose files are complete, unless it waits for another gateway."""
         kind = self._kinds.get(job.kind)
-        if job.job_id in self._known or (kind is not None and not kind.fits_this_gateway(job.label)):
+        if job.job_id in self._known or (kind is not None and not kind.can_run(job.label)):
             return
         self._known.add(job.job_id)
         self._queue.put(job)

@@ -120,8 +120,13 @@ def test_embeddings_from_the_upload_to_the_output(gateway: Gateway) -> None:
         2: "unknown-model", 3: "invalid-input"
     }  # fmt: skip
     assert tenant.committed() == 20.0
-
     assert [each.id for each in client.batches.list()] == [done.id]
+    body = {"input_file_id": file.id, "endpoint": EMBEDDINGS, "completion_window": "24h"}
+    retries = [
+        tenant.http.post("/v1/batches", json=body, headers={"X-Stainless-Retry-Count": count}) for count in "012"
+    ]
+    assert len({good(each)["id"] for each in retries}) == 1, "a retry of the SDK creates no second batch"
+    assert client.batches.list(limit=1).has_more
     assert [each.id for each in client.files.list()] != []
     assert {each.purpose for each in client.files.list()} == {"batch", "batch_output"}
     job = good(tenant.http.get(f"/jobs/{done.id.removeprefix('batch_')}"))
