@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from core.blobs.options import opened_store
 from core.errors import InvalidInput
 from service.bulk.stores import BulkStores
 from service.config.reading import read_settings
-from service.config.settings import Settings, SettingsRefused, opened_store
+from service.config.settings import Settings, SettingsRefused
 
 
 def settings(folder: Path, text: str, **given: object) -> Settings:
