@@ -109,6 +109,20 @@ def test_cancelling(go, store):
     assert take(go, store, running, run=OTHER_RUN).status is JobStatus.CANCELLED
 
 
+def test_an_attempt_ends_a_job_that_keeps_what_it_has_done(go, store):
+    """Else a cancellation while it waits, or the end of its attempts, would lose what was charged."""
+    waiting = create(go, store, keeps=True)
+    assert go(store.cancel("acme", waiting.job_id)).status is JobStatus.CANCELLED, "it has done nothing"
+    job = create(go, store, keeps=True)
+    take(go, store, job, attempts_max=1)
+    go(store.put_back("acme", job.job_id, run=RUN))
+    cancelled = go(store.cancel("acme", job.job_id))
+    assert (cancelled.status, cancelled.cancel_requested) == (JobStatus.QUEUED, True)
+    assert take(go, store, job, attempts_max=0).status is JobStatus.RUNNING
+    ended = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.CANCELLED, result={"completed": 1})).job
+    assert (ended.status, ended.result) == (JobStatus.CANCELLED, {"completed": 1})
+
+
 def test_a_job_of_a_stopped_gateway_can_be_cancelled(go, client):
     now = 1_700_000_000_000
     store = JobStore(client, gateway="this", clock=lambda: now)
