@@ -12,12 +12,12 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict
 
-from core.errors import InvalidInput
+from core.errors import InvalidInput, RoleMissing
 from core.ledger.reuse import Attempts
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.state.jobs import JobStatus
-from core.state.keystore import KeyStore
+from core.state.keystore import KeyRole, KeyStore
 from service.admission import LoadLimits
 from service.batches.files import BatchFile, BatchFiles, made_id
 from service.batches.rows import ERROR, OUTPUT
@@ -27,7 +27,7 @@ from service.capability import Capability
 from service.config.settings import Settings
 from service.files.stored import OwnDirectory, StoredFiles
 from service.http.answers import IDEMPOTENT, doc
-from service.http.auth import JobsCallerDep, ReleaseCallerDep
+from service.http.auth import JobsCallerDep
 from service.http.body import JsonRoute, json_limits
 from service.http.local_calls import LocalCalls
 from service.http.ndjson import LineStream
@@ -263,10 +263,12 @@ async def delete_file(file_id: str, caller: JobsCallerDep, files: Part[BatchFile
 
 @router.post("/batches", summary="Create a batch of requests, in OpenAI's shape", openapi_extra=IDEMPOTENT)
 async def create_batch(
-    body: BatchRequest, request: Request, caller: ReleaseCallerDep, _: JobsCallerDep, batches: Part[Batches]
+    body: BatchRequest, request: Request, caller: JobsCallerDep, batches: Part[Batches]
 ) -> OpenAIBatch:
     """Each line is a request of the endpoint, as the caller of the batch. The headers `Privacy-Policy`,
     `Privacy-Conversation`, `Privacy-Subject`, `X-Purpose` and `X-Recipient` apply to every line."""
+    if KeyRole.RELEASE not in caller.roles:  # else each line would be refused by its endpoint
+        raise RoleMissing(role=KeyRole.RELEASE.value)
     headers = {name: text for name in HEADERS if (text := request.headers.get(name)) is not None}
     for name, text in headers.items():
         if len(text) > HEADERS[name]:
