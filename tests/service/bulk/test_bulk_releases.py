@@ -219,7 +219,14 @@ def test_what_cannot_be_released_is_refused_with_the_member(gateway: Gateway, ch
     assert refused.status_code in (400, 422), refused.text
     problem = refused.json()
     assert field in (problem.get("field"), *(each["field"] for each in problem.get("errors", ()))), problem
+    assert all(each["message"] for each in problem["errors"])
     assert tenant.http.get("/jobs").json()["jobs"] == []
+
+
+def test_a_member_of_the_query_is_given_once(gateway: Gateway) -> None:
+    query = [("name", "bulk"), ("endpoint", "embed/vector"), ("body", '{"epsilon": 3}'), ("body", '{"epsilon": 300}')]
+    refused = gateway.tenant().http.post("/jobs/release", params=query, content=lines(["Yes."]), headers=JSON_LINES)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "query.body")
 
 
 def test_the_cost_is_known_from_the_number_of_rows(gateway: Gateway) -> None:
