@@ -118,7 +118,8 @@ def prepare(order: JobOrder, report: ReportProgress, charge: Charge) -> Plan:
         held += 1
         report("holding", 0.01 * held / len(plan.parts))
     if held < len(plan.parts) and (held == 0 or not spec.fitting):
-        raise JobFailed("The budget does not admit the release of all rows.", reason=BUDGET)
+        said = "The budget does not admit the release of all rows. Release fewer, or those that fit by `fitting`."
+        raise JobFailed(said, reason=BUDGET)
     _target(order).done()  # a target that cannot be used ends the job before anything is charged
     return replace(plan, held=held)
 
@@ -139,7 +140,8 @@ def _plan(order: JobOrder) -> Plan:
     if sum(part.rows for part in parts) == unreadable:
         found = Counter(row.reason for part in parts for row in part.unreadable).most_common(1)
         reason = found[0][0] if found else "empty"
-        raise JobFailed("The source has no row that can be read.", reason=reason, count=unreadable)
+        said = "The source has no row that can be read. Check its format and the columns."
+        raise JobFailed(said, reason=reason, count=unreadable)
     return Plan(objects, tuple(parts), len(parts))
 
 
