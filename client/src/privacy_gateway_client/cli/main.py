@@ -431,7 +431,7 @@ def _agreed(client: Gateway, args: argparse.Namespace, options: Mapping[str, Any
         if not sys.stdin.isatty():
             raise UsageError("--yes agrees to the price where nobody can be asked")
         print("release them, yes or no [no]? ", end="", file=sys.stderr, flush=True)
-        if not input().strip().lower().startswith("y"):
+        if not sys.stdin.readline().strip().lower().startswith("y"):
             raise UsageError("nothing was released")
     return rows
 
