@@ -8,7 +8,8 @@
 -- `run` is the fence: a random name of one attempt. Every change by an attempt requires that the job is running and
 -- that `run` holds it. An attempt that another one has replaced changes nothing any more. `lease_ms` is when, on the
 -- clock of Redis, another gateway may replace the attempt; the holder renews it. `state` names the manifest of the
--- job's files in the blob store, and `bytes` is their size.
+-- job's files in the blob store, and `bytes` is their size. `attempts` counts the starts, `proven` those before the last
+-- attempt that got further than all others: only the starts since then count towards the most that a job may have.
 --
 -- `outcome` names the blob of the outcome that the job publishes. "seal" sets it once, for the attempt that holds the job.
 -- From then on no attempt draws noise: each one publishes that outcome, also after the last attempt that a job may have.
@@ -174,7 +175,7 @@ if args.action == "take" then
     finish("cancelled")
     return respond("ended")
   end
-  if not owes and not job.outcome and tonumber(job.attempts) >= args.attempts_max then
+  if not owes and not job.outcome and tonumber(job.attempts) - tonumber(job.proven or "0") >= args.attempts_max then
     finish("failed", args.exhausted)
     return respond("ended")
   end
@@ -213,7 +214,11 @@ end
 if args.action == "progress" then
   local metrics = args.metrics or job.metrics
   if held and (job.stage ~= args.stage or job.progress ~= args.progress or job.metrics ~= metrics) then
-    write({ stage = args.stage, progress = args.progress, metrics = metrics })
+    local further = tonumber(args.progress) > tonumber(job.progress) -- than any attempt before
+    write({
+      stage = args.stage, progress = args.progress, metrics = metrics,
+      proven = further and text(job.attempts - 1) or job.proven,
+    })
   end
   return respond(held and "held" or "lost")
 end

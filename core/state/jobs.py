@@ -60,6 +60,7 @@ class JobRecord:
     `metrics` maps names of METRICS to numbers; it is None for a job that reports none.
     `run` is the attempt that holds a running job, `gateway` the gateway of it, and `lease_ms` when another gateway may
     replace it. `state` is the manifest of the job's files in the blob store.
+    `attempts` counts the starts, `proven` those before the last attempt that got further than all others.
     `outcome` is the blob of the outcome that the job publishes; None if none is sealed.
     `reserved` and `spent` are the privacy costs of the job's holds in the ledger. They are zero for a job that charges
     nothing. `open_holds` is the number of parts whose holds are neither spent nor refunded, of a job that is charged in
@@ -91,6 +92,7 @@ class JobRecord:
     outcome: str | None = None
     pause_requested: bool = False
     open_holds: int = 0
+    proven: int = 0
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,7 @@ def record_of(owner: str, job_id: str, job: Mapping[str, str]) -> JobRecord:
         outcome=job.get("outcome"),
         pause_requested="pause_ms" in job,
         open_holds=int(job.get("open_holds", 0)),
+        proven=int(job.get("proven", 0)),
         **times,
     )
 

@@ -64,7 +64,8 @@ MODULE = "gpu_workers.jobs.process"
 PRELOAD = ("torch",)  # of a fork server: every kind of job uses it
 
 JOBS_WAITING_MAX = 32  # that wait or are uploaded on a gateway, where the input of each is on the disk
-JOB_ATTEMPTS_MAX = 3  # starts of a job: one whose process dies each time would keep the device from the others
+# starts of a job that gets no further: one whose process dies each time would keep the device from the others
+JOB_ATTEMPTS_MAX = 3
 # After this time a job gives its place to a waiting job of another tenant, and loads its models again later.
 JOB_TURN_S = 600.0
 _BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
@@ -498,7 +499,7 @@ class JobExecution:
         """The end of a job that has ended but for its open holds, which only an attempt refunds."""
         if job.cancel_requested:
             return End.CANCELLED
-        if job.outcome is None and job.attempts > self._limits.attempts_max:
+        if job.outcome is None and job.attempts - job.proven > self._limits.attempts_max:
             return Failed(exhausted(self._limits.attempts_max))
         return None
 

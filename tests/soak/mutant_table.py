@@ -307,7 +307,7 @@ JOBS = (
     bug("job-numbers-reported-again", "job", ("args.metrics or job.metrics", "args.metrics")),
     bug("job-numbers-of-anybody", "job", ("if held and (job.stage", "if (job.stage")),
     bug("job-numbers-not-reported", "job", (" or job.metrics ~= metrics)", ")")),
-    bug("job-numbers-not-kept", "job", ("progress = args.progress, metrics = metrics }", "progress = args.progress }")),
+    bug("job-numbers-not-kept", "job", ("progress = args.progress, metrics = metrics,", "progress = args.progress,")),
     bug("job-sealed-by-anybody", "job", ("if held and not job.outcome then", "if not job.outcome then")),
     bug("job-sealed-twice", "job", ("if held and not job.outcome then", "if held then")),
     bug("job-sealed-outcome-not-kept", "job", ('redis.call("HSET", key, "outcome", args.sealed)', "")),
@@ -317,6 +317,7 @@ JOBS = (
         "job",
         ('  end\n  return respond("charged")', '  end\n  return respond("refused")'),
     ),
+    bug("job-attempts-without-end", "job", ("tonumber(args.progress) > tonumber(job.progress)", "true")),
     bug("job-part-held-by-anybody", "job", (_PART_HELD, "if job.cancel_ms then")),
     bug(
         "job-part-charged-by-anybody",

@@ -145,6 +145,15 @@ def test_attempts_end(go, store):
     assert failed.problem["code"] == "job-attempts-exhausted"
 
 
+def test_an_attempt_that_got_further_gives_the_job_as_many_again(go, store):
+    job = create(go, store)
+    for attempt, fraction in enumerate([0.1, 0.2, 0.3, 0.3, 0.3], start=1):
+        run = secrets.token_hex(16)
+        assert take(go, store, job, run=run, attempts_max=3).attempts == attempt
+        go(store.progress("acme", job.job_id, run=run, stage="s", fraction=fraction))
+    assert take(go, store, job, run=secrets.token_hex(16), attempts_max=3).status is JobStatus.FAILED
+
+
 def test_one_outcome_is_sealed_and_published_even_after_the_last_attempt(go, store):
     job = create(go, store)
     assert take(go, store, job, attempts_max=1).outcome is None

@@ -621,7 +621,7 @@ class Job(Answer):
     job_id: str
     """The id, random."""
     kind: str
-    """`synthesis`, `finetune`, `domain`, `infill` or `release`."""
+    """`synthesis`, `finetune`, `domain`, `infill`, `release` or `batch`."""
     label: str
     """The name that its creator gave."""
     status: str
@@ -649,7 +649,7 @@ class Job(Answer):
     problem: ProblemDocument | None = None
     """Why it failed; of a failed one."""
     result: dict[str, Any] | None = None
-    """What it made, by its kind; of one that succeeded."""
+    """What it made, by its kind; of one that succeeded, or of a batch."""
 
 
 class StreamSummary(Answer):
