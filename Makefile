@@ -57,6 +57,7 @@ test-system: setup
 ## test-all: both, and the tests marked `slow`: crashes, outages, statistics, planted bugs, other programs (an hour on 2 cores)
 test-all: setup
 	tests/peers/install_litellm || echo "LiteLLM could not be installed: its tests will be skipped"
+	tests/peers/install_ray || echo "Ray could not be installed: its tests will be skipped"
 	tests/integrations/install || echo "not every integration could be installed: the tests of the others will be skipped"
 	$(PYTEST) -m "not long"
 

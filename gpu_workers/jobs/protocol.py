@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from core.errors import JobFailed, JobFilesLost
 from core.files.disk import FileVersion, file_version, sync_folder
@@ -127,6 +127,32 @@ class Failed:
 
 # Runs a job and returns its result: counts, names and fixed words, never text. Raises JobFailed.
 JobFunction = Callable[[JobOrder, ReportProgress, Charge], dict[str, Any]]
+
+
+Plan = TypeVar("Plan")
+
+
+@dataclass(frozen=True)
+class Sharded(Generic[Plan]):
+    """A `JobFunction` whose parts several processes may draw, each in a folder of its own with the same files.
+
+    prepare: scan the input, hold every part, and return the plan, which it keeps as an encrypted checkpoint. Where the
+        folder has a plan, it returns that one, reads no input and asks for nothing.
+    missing: the numbers of the parts that the folder has not.
+    draw: draw these parts, each after its charge, and write each to encrypted files of its own. It may be repeated.
+    finish: make the result of all parts.
+    """
+
+    prepare: Callable[[JobOrder, ReportProgress, Charge], Plan]
+    missing: Callable[[JobOrder, Plan], Sequence[int]]
+    draw: Callable[[JobOrder, Plan, Sequence[int], ReportProgress, Charge], None]
+    finish: Callable[[JobOrder, Plan], dict[str, Any]]
+
+    def __call__(self, order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, Any]:
+        """Run all of it in this process."""
+        plan = self.prepare(order, report, charge)
+        self.draw(order, plan, self.missing(order, plan), report, charge)
+        return self.finish(order, plan)
 
 
 OWNER, RUN_LOCK = "owner", "run.lock"  # of one machine

@@ -4,10 +4,9 @@ It exchanges its token for the order, fetches the job's encrypted files into a f
 function as `gpu_workers.jobs.process` does. What the job has made leaves this machine encrypted under the job's key.
 """
 
-import contextlib
+import importlib.util
 import os
 import re
-import secrets
 import shutil
 import signal
 import sys
@@ -17,37 +16,13 @@ from typing import NoReturn
 
 from core.errors import BlobMissing, JobFilesLost
 from core.files.encrypted_file import EncryptedFileWriter
-from core.files.processes import FileLock
 from core.memory import limit_memory
-from gpu_workers.jobs.process import run_job
-from gpu_workers.jobs.protocol import OUTPUTS, RUN_LOCK, JobOrder, Succeeded, is_plain
-from gpu_workers.remote.channel import Channel, GatewayLost, keep_quiet
+from gpu_workers.jobs.process import job_function, run_job
+from gpu_workers.jobs.protocol import OUTPUTS, JobOrder, Sharded, Succeeded, is_plain
+from gpu_workers.remote.channel import Channel, GatewayLost, keep_quiet, memory_folder
 from gpu_workers.remote.wire import MADE
 
-_MEMORY = Path("/dev/shm")  # noqa: S108 - folders below it are made with mode 0700 and a random name
-_NAME = "privacy-gateway-job-"
 _CHUNK_BYTES = 1024 * 1024
-
-
-def memory_folder() -> tuple[Path, FileLock]:
-    """A new folder in memory, and the lock that shows that it is used. Removes folders of processes that have died.
-
-    Raises OSError if /dev/shm is not in memory.
-    """
-    mounted = (line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines())
-    if ["/dev/shm", "tmpfs"] not in mounted:  # noqa: S108 - as above
-        raise OSError("no tmpfs")
-    for left in _MEMORY.glob(f"{_NAME}*"):
-        with contextlib.suppress(OSError):
-            lock = FileLock(left / RUN_LOCK)
-            if lock.try_acquire():
-                shutil.rmtree(left, ignore_errors=True)
-                lock.release()
-    folder = _MEMORY / f"{_NAME}{secrets.token_hex(16)}"
-    folder.mkdir(mode=0o700)
-    lock = FileLock(folder / RUN_LOCK)
-    lock.try_acquire()
-    return folder, lock
 
 
 def encrypt_outputs(order: JobOrder) -> None:
@@ -74,7 +49,12 @@ def run(job_id: str, folder: Path) -> None:
     channel.begin(saves=True)
     if order.memory_bytes_max:
         limit_memory(order.memory_bytes_max)
-    outcome = run_job(order, channel.exchange)
+    function = job_function(order.entry_point)
+    if isinstance(function, Sharded) and importlib.util.find_spec("ray") is not None:
+        from gpu_workers.remote.shards import ShardedOnCluster
+
+        function = ShardedOnCluster(channel, function, job_id)
+    outcome = run_job(order, channel.exchange, function)
     if isinstance(outcome, Succeeded):
         encrypt_outputs(order)
     channel.finish(outcome)

@@ -13,6 +13,7 @@ import os
 import pickle
 import queue
 import resource
+import secrets
 import shutil
 import ssl
 import threading
@@ -28,13 +29,16 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.blobs.options import StorageSettings, opened_store
 from core.errors import StorageFull, StoreUnavailable
+from core.files.processes import FileLock
 from gpu_workers.jobs.manifests import Listed, Manifest, fetch_files, save_changed
 from gpu_workers.jobs.process import Exchange
-from gpu_workers.jobs.protocol import ChargeRequested, Failed, HoldRequested, Succeeded
+from gpu_workers.jobs.protocol import RUN_LOCK, ChargeRequested, Failed, HoldRequested, Succeeded
 from gpu_workers.remote import wire
 
 Result = TypeVar("Result")
 
+_MEMORY = Path("/dev/shm")  # noqa: S108 - folders below it are made with mode 0700 and a random name
+_NAME = "privacy-gateway-job-"
 _ANSWER_S_MAX = 30.0
 _AGAIN_S = 0.5
 _LATER = (429, 500, 502, 503, 504, 507)
@@ -60,6 +64,27 @@ def keep_quiet() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
+
+
+def memory_folder() -> tuple[Path, FileLock]:
+    """A new folder in memory, and the lock that shows that it is used. Removes folders of processes that have died.
+
+    Raises OSError if /dev/shm is not in memory.
+    """
+    mounted = (line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines())
+    if ["/dev/shm", "tmpfs"] not in mounted:  # noqa: S108 - as above
+        raise OSError("no tmpfs")
+    for left in _MEMORY.glob(f"{_NAME}*"):
+        with contextlib.suppress(OSError):
+            lock = FileLock(left / RUN_LOCK)
+            if lock.try_acquire():
+                shutil.rmtree(left, ignore_errors=True)
+                lock.release()
+    folder = _MEMORY / f"{_NAME}{secrets.token_hex(16)}"
+    folder.mkdir(mode=0o700)
+    lock = FileLock(folder / RUN_LOCK)
+    lock.try_acquire()
+    return folder, lock
 
 
 class GatewayLost(Exception):
@@ -95,6 +120,7 @@ class Channel:
         self._store, self._prefix = opened_store(settings, folder), opened.prefix
         files = {name: each for name, each in opened.files.items() if names is None or name in names}
         self._known = asyncio.run(fetch_files(self._store, self._prefix, files, folder))
+        self._confirmed = self._known.files
         self._saving, self._lock, self._wake = threading.Lock(), threading.Lock(), threading.Event()
         self._outbox: list[wire.Message] = []
         self._first = self._seen = self._asked = 0
@@ -110,14 +136,14 @@ class Channel:
             threading.Thread(target=self._or_leave, args=(work,), daemon=True).start()
 
     def save(self, confirm: Callable[[Listed], object] = lambda _: None) -> Listed:
-        """Store what has changed, and return it. `confirm` is called with all files. Raises StoreUnavailable,
-        StorageFull, OSError."""
+        """Store what has changed, and return it. `confirm` is called with all files, if they are others than before.
+        Raises StoreUnavailable, StorageFull, OSError."""
         with self._saving:
             known = self._known
             found = asyncio.run(save_changed(self._store, self._prefix, self.order.folder, known))
-            if found is not known:
+            if found.files != self._confirmed:
                 confirm(found.files)
-                self._known = found
+                self._known, self._confirmed = found, found.files
             return {name: each for name, each in found.files.items() if known.files.get(name) != each}
 
     def add(self, files: Listed) -> None:
@@ -179,24 +205,28 @@ class Channel:
             if is_idle:
                 self._wake.wait(wire.BEAT_S)
 
-    def _save_regularly(self) -> None:
-        def checkpoint(files: Listed) -> None:  # while the other thread lives, as long as Redis does not answer
+    def checkpoint(self) -> None:
+        """Return once the files of this moment, or later ones, are the job's checkpoint."""
+
+        def confirm(files: Listed) -> None:  # while the messages are answered, as long as Redis is not
             self._post("checkpoint", wire.Checkpoint(files=dict(files)), patience_s=math.inf)
 
         while True:
+            try:
+                self.save(confirm)
+                return
+            except (StoreUnavailable, StorageFull, OSError):
+                time.sleep(_AGAIN_S)
+
+    def _save_regularly(self) -> None:
+        message = None
+        while not isinstance(message, Succeeded | Failed):
             message = None
             with contextlib.suppress(queue.Empty):
                 message = self._unsaved.get(timeout=_AGAIN_S)
-            while True:
-                try:
-                    self.save(checkpoint)
-                    break
-                except (StoreUnavailable, StorageFull, OSError):
-                    time.sleep(_AGAIN_S)
+            self.checkpoint()
             if message is not None:
                 self._put(message)
-            if isinstance(message, Succeeded | Failed):
-                return
 
     def _post(self, name: str, body: wire.Wire | None = None, *, patience_s: float | None = None) -> bytes:
         """Raises GatewayLost if it is refused, or not answered in time."""

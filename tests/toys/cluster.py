@@ -11,8 +11,9 @@ from service.capability import Capability
 from service.config.settings import Settings
 from service.serve import run
 from toys.toy_engine import ToyEngine
+from toys.toy_sharded_kind import ToyShardedKind
 
-KINDS = Capability(name="soak", job_kinds=lambda parts: [SoakKind(parts[Settings])])
+KINDS = Capability(name="soak", job_kinds=lambda parts: [SoakKind(parts[Settings]), ToyShardedKind(parts[Settings])])
 
 
 def main() -> None:

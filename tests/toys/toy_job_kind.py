@@ -58,6 +58,14 @@ class ToySpec:
     targets: tuple[str, ...]
 
 
+def charge_of(fields: Mapping[str, Any]) -> Charge:
+    event = PrivacyEvent(
+        mechanism="toy_count", kind="pure", unit=Unit.RECORD, adjacency=Adjacency.REPLACE_ONE,
+        guarantee=Guarantee.PURE_DP, epsilon_nano=cost_nano(fields["epsilon"]),
+    )  # fmt: skip
+    return Charge(event, fields["subject"])
+
+
 class ToyKind(JobKind):
     """Guarantee: pure epsilon-DP for replacing one answer. The number of answers is public."""
 
@@ -82,11 +90,7 @@ class ToyKind(JobKind):
         return fields
 
     async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice:
-        event = PrivacyEvent(
-            mechanism="toy_count", kind="pure", unit=Unit.RECORD, adjacency=Adjacency.REPLACE_ONE,
-            guarantee=Guarantee.PURE_DP, epsilon_nano=cost_nano(fields["epsilon"]),
-        )  # fmt: skip
-        return JobPrice([Charge(event, fields["subject"])], facts={"sensitivity": 1})
+        return JobPrice([charge_of(fields)], facts={"sensitivity": 1})
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> ToySpec:
         return ToySpec(fields["question"], cost_nano(fields["epsilon"]), targets=(str(outputs.artifact),))

@@ -152,6 +152,24 @@ def test_whoever_dies_the_job_shows_one_draw_for_one_charge(cluster: Cluster, wh
     until_true(lambda: not folders_in_memory())
 
 
+def test_a_sharded_job_goes_on_with_the_parts_that_it_has(cluster: Cluster) -> None:
+    """Without Ray, the entry point draws every part itself."""
+    gateway, ray = cluster
+    tenant = gateway.tenant()
+    before = draws(gateway)
+    body = {"name": "toy", "question": QUESTION, "epsilon": 0.5, "answers": [True, False] * 20, "parts": 6}
+    job_id = tenant.http.post("/jobs/sharded", json=body | {"delay_s": 1}).json()["job_id"]
+    until_true(lambda: draws(gateway) >= before + 4)
+    ray.processes[submissions(ray, job_id)[0]].kill()
+    done = until(tenant.http, job_id)
+    assert done["status"] == "succeeded", done
+    assert done["spent"]["epsilon"] == tenant.committed("record") == 6 * 0.5
+    drawn = [line.split() for line in (gateway.data_dir.parent / "draws").read_text().splitlines()[before:]]
+    shown = [part for part, mark in drawn if int(mark) in done["result"]["marks"]]
+    assert sorted(shown) == sorted(map(str, range(6)))
+    assert len(drawn) <= 8, "at most what was not stored yet is drawn again"
+
+
 def test_a_failure_has_its_problem_and_a_cancelled_job_ends_its_entry_point(cluster: Cluster) -> None:
     gateway, ray = cluster
     tenant = gateway.tenant()
