@@ -26,6 +26,7 @@ API, ADMIN = 8000, 9464
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 GIVEN = {"REDIS_PASSWORD": "abc", "MASTER_KEY": "0" * 64, "ADMIN_KEY": "a" * 40, "DOMAIN": "gateway.example"}
+GIVEN["RAY_TOKEN"] = "t" * 32
 GATEWAYS = {name: each for name, each in SERVICES.items() if name.startswith("gateway")}
 
 
@@ -158,6 +159,29 @@ def test_only_the_proxy_is_reachable_from_other_machines() -> None:
     assert COMPOSE["networks"]["ledger"] == {"internal": True}
     assert list(SERVICES["redis"]["networks"]) == ["ledger"]
     assert SERVICES["redis"]["healthcheck"]["test"]
+
+
+def test_a_cluster_of_compose_reaches_its_gateway_and_the_store_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = SERVICES["ray-gateway"]
+    for key, value in (image_environment() | gateway["environment"]).items():
+        if key != "PATH":
+            monkeypatch.setenv(key, re.sub(r"\$\{(\w+)[^}]*\}", lambda found: GIVEN[found[1]], value))
+    settings = Settings()
+    assert settings.jobs_on == "ray"
+    assert settings.ray_gateway_url == f"http://ray-gateway:{settings.ray_port}"
+    nodes = {name: each for name, each in SERVICES.items() if name in ("ray-head", "ray-worker")}
+    assert len(nodes) == 2
+    for name, each in nodes.items():
+        assert (list(each["networks"]), "ports" in each, each["read_only"]) == (["cluster"], False, True), name
+        assert each["ulimits"] == {"core": 0}
+        assert set(each["tmpfs"]) == {"/tmp", "/home/gateway"}, "what Ray writes is in memory"
+        assert each["volumes"] == ["gateway-store:/store"], "encrypted files of jobs"
+        environment = each["environment"]
+        assert environment["RAY_AUTH_TOKEN"] == gateway["environment"][f"{PREFIX}RAY_TOKEN"]
+        assert environment["RAY_AUTH_MODE"] == "token"
+        assert environment[f"{PREFIX}STORE_URL"] == settings.store_url
+    assert COMPOSE["networks"]["cluster"] == {"internal": True}
+    assert "--block" in nodes["ray-head"]["command"]
 
 
 def test_compose_names_only_what_exists() -> None:
