@@ -7,7 +7,7 @@ part that is written is never drawn again. A part that was drawn but not written
 charge, because nothing of it has left: the job's files are encrypted, and a store has either the whole part or none. So
 the results that leave are those of one draw of each document, whatever is killed and however often.
 
-`prepare`, `draw` and `finish` may run in different processes, and `draw` in several at once for different parts.
+On a cluster `draw` runs in several processes at once (`gpu_workers.jobs.protocol.Sharded`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,16 @@ from gpu_workers.bulk.sources import Part, Row, Source
 from gpu_workers.bulk.stores import StoreAccess, StoredObject, find_objects
 from gpu_workers.bulk.targets import JobTarget, Schema, StoreTarget, Target, TargetFormat, encode
 from gpu_workers.engine.handler import Handler, HandlerFactory
-from gpu_workers.jobs.protocol import BUDGET, Charge, EncryptedCheckpoint, JobOrder, ReportProgress, cell, kept_part
+from gpu_workers.jobs.protocol import (
+    BUDGET,
+    Charge,
+    EncryptedCheckpoint,
+    JobOrder,
+    ReportProgress,
+    Sharded,
+    cell,
+    kept_part,
+)
 
 PART_ROWS = 1_000  # the ledger debits the accounts of their subjects in one step
 PARTS_MAX = 4_000  # open holds of a tenant
@@ -96,38 +106,33 @@ class Plan:
         return self.parts[: self.held]
 
 
-def run(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, Any]:
-    """Release everything in this process. Returns counts. Raises JobFailed."""
-    plan = prepare(order, report, charge)
-    draw(order, plan, [part.number for part in plan.chosen], report, charge)
-    return finish(order, plan)
-
-
 def prepare(order: JobOrder, report: ReportProgress, charge: Charge) -> Plan:
-    """Find the parts and hold the cost of each. A later attempt finds those of the first one. Raises JobFailed."""
+    """Find the parts and hold the cost of each. A later attempt finds the plan of the first one. Raises JobFailed."""
+    kept = EncryptedCheckpoint(order, "plan")
+    plan = kept_part(kept, lambda: _plan(order, report, charge), packed=Plan.packed, unpacked=Plan.unpacked)
+    if plan.held < len(plan.parts) and (plan.held == 0 or not order.spec.fitting):
+        said = "The budget does not admit all rows. Raise it, release fewer rows, or ask for the rows that fit."
+        raise JobFailed(said, reason=BUDGET)
+    return plan
+
+
+def _plan(order: JobOrder, report: ReportProgress, charge: Charge) -> Plan:
     spec: BulkSpec = order.spec
     report("counting", 0.0)
-    plan = kept_part(
-        EncryptedCheckpoint(order, "plan"), lambda: _plan(order), packed=Plan.packed, unpacked=Plan.unpacked
-    )
+    objects = () if spec.store is None else tuple(find_objects(spec.store, keys=spec.keys, prefix=spec.prefix))
+    parts = _parts(_source(order, objects))
+    _target(order).done()  # a target that cannot be used ends the job before anything is held
     held = 0
-    for part in plan.parts:
+    for part in parts:
         rows = part.rows - len(part.unreadable)
         if spec.charged and rows and not charge.hold(part.number, rows, part.subjects or None):
             break
         held += 1
-        report("holding", 0.01 * held / len(plan.parts))
-    if held < len(plan.parts) and (held == 0 or not spec.fitting):
-        said = "The budget does not admit the release of all rows. Release fewer, or those that fit by `fitting`."
-        raise JobFailed(said, reason=BUDGET)
-    _target(order).done()  # a target that cannot be used ends the job before anything is charged
-    return replace(plan, held=held)
+        report("holding", 0.01 * held / len(parts))
+    return Plan(objects, tuple(parts), held)
 
 
-def _plan(order: JobOrder) -> Plan:
-    spec: BulkSpec = order.spec
-    objects = () if spec.store is None else tuple(find_objects(spec.store, keys=spec.keys, prefix=spec.prefix))
-    source = _source(order, objects)
+def _parts(source: Source) -> list[Part]:
     parts: list[Part] = []
     unreadable = 0
     for part in source.scan(PART_ROWS):
@@ -142,7 +147,21 @@ def _plan(order: JobOrder) -> Plan:
         reason = found[0][0] if found else "empty"
         said = "The source has no row that can be read. Check its format and the columns."
         raise JobFailed(said, reason=reason, count=unreadable)
-    return Plan(objects, tuple(parts), len(parts))
+    return parts
+
+
+def missing(order: JobOrder, plan: Plan) -> list[int]:
+    """The parts that are not written."""
+    done = _target(order).done()
+    return [part.number for part in plan.chosen if part.number not in done]
+
+
+@lru_cache(maxsize=1)
+def _handler(made: HandlerFactory) -> Handler:
+    """The handler of this process, which draws one part after another."""
+    handler = made()
+    handler.warm_up()
+    return handler
 
 
 def draw(order: JobOrder, plan: Plan, numbers: Sequence[int], report: ReportProgress, charge: Charge) -> None:
@@ -158,8 +177,7 @@ def draw(order: JobOrder, plan: Plan, numbers: Sequence[int], report: ReportProg
     progress(written)
     if not waiting:
         return
-    handler = spec.handler()
-    handler.warm_up()
+    handler = _handler(spec.handler)
     source = _source(order, plan.objects)
     for part in waiting:
         rows = [row for row in source.rows(part) if isinstance(row, Row)]
@@ -257,3 +275,6 @@ def _card(spec: BulkSpec, counts: Mapping[str, int]) -> str:
     return "\n".join(
         ["# Bulk release", "", "The manifest lists the parts and the rows that were left out.", "", *table, ""]
     )
+
+
+JOB = Sharded(prepare, missing, draw, finish)

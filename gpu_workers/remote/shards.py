@@ -10,6 +10,7 @@ This is the one module that imports Ray, and only where a job is sharded.
 import logging
 import os
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, cast
 
 from core.errors import JobFailed
@@ -22,6 +23,10 @@ ACTORS_MAX = 1000  # that wait for nodes, which an autoscaler may add, or work
 _DEATHS_MAX = 3  # of actors at one part; more often, the part fails the job
 _STARTS_FAILED_MAX = 100
 _LEAVE_S_MAX = 5.0
+
+
+def _unreported(stage: str, fraction: float, metrics: Mapping[str, float] | None = None, /) -> None:
+    """An actor knows its own parts alone: the entry point reports the progress of all."""
 
 
 class Shard:
@@ -50,8 +55,8 @@ class Shard:
     def draw(self, part: int) -> str:
         """Draw a part, and store its files. The result lists them."""
 
-        def work(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, Any]:
-            self._sharded.draw(order, self._plan, [part], report, charge)
+        def work(order: JobOrder, _: ReportProgress, charge: Charge) -> dict[str, Any]:
+            self._sharded.draw(order, self._plan, [part], _unreported, charge)
             return {name: list(each) for name, each in self._channel.save().items()}
 
         return Message.of(run_job(self._channel.order, self._channel.exchange, work)).model_dump_json()

@@ -78,7 +78,7 @@ class BulkKind(JobKind):
     fields = BulkRequest
     body = BulkRequest
     rows_description = "The documents, a row each."
-    entry_point = "gpu_workers.bulk.job:run"
+    entry_point = "gpu_workers.bulk.job:JOB"
     artifacts = _MEDIA
     uploads = {media: {"source": {"upload": True, "format": format}} for media, format in _UPLOADS.items()}  # noqa: RUF012
     estimate = BulkEstimate

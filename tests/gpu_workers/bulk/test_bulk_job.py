@@ -137,7 +137,7 @@ def test_whatever_is_killed_each_part_is_charged_once_and_what_was_written_stand
     for steps in [*lives, None]:
         books.life = Life() if steps is None else Life(steps)
         try:
-            result = job.run(order, quiet, books)
+            result = job.JOB(order, quiet, books)
         except Killed:
             assert steps is not None
         for path in (folder / "results").glob("part-*"):
@@ -159,13 +159,13 @@ def test_whatever_is_killed_each_part_is_charged_once_and_what_was_written_stand
 def test_a_budget_that_admits_too_little_releases_nothing(tmp_path: Path, fitting: bool, admitted: int) -> None:
     books = Books(admitted=admitted)
     with pytest.raises(JobFailed) as refused:
-        job.run(order_of(tmp_path, books, TEXTS, fitting=fitting), quiet, books)
+        job.JOB(order_of(tmp_path, books, TEXTS, fitting=fitting), quiet, books)
     assert (refused.value.reason, books.spent) == ("budget-exhausted", {})
 
 
 def test_as_many_parts_as_the_budget_admits_are_released_where_the_caller_says_so(tmp_path: Path) -> None:
     books = Books(admitted=2)
-    result = job.run(order_of(tmp_path, books, TEXTS, fitting=True), quiet, books)
+    result = job.JOB(order_of(tmp_path, books, TEXTS, fitting=True), quiet, books)
     assert (result["written"], result["not_admitted"], books.spent) == (5, 2, {0: 1, 1: 1})
     assert len((tmp_path / "out" / "r.jsonl").read_text().splitlines()) == 5
 
@@ -173,7 +173,7 @@ def test_as_many_parts_as_the_budget_admits_are_released_where_the_caller_says_s
 def test_a_source_without_a_readable_row_costs_nothing_and_says_why(tmp_path: Path) -> None:
     books = Books()
     with pytest.raises(JobFailed) as refused:
-        job.run(order_of(tmp_path, books, ["", "refused", ""]), quiet, books)
+        job.JOB(order_of(tmp_path, books, ["", "refused", ""]), quiet, books)
     assert (refused.value.reason, refused.value.count, books.held) == ("empty", 3, {})
 
 
@@ -182,6 +182,6 @@ def test_the_rows_of_each_subject_are_held_in_their_part(tmp_path: Path) -> None
     rows = "".join(json.dumps({"text": "one", "who": who}) + "\n" for who in ["ann", "bob", "ann", "bob", None])
     order = order_of(tmp_path, books, [])
     spec = replace(order.spec, columns=Columns("text", subject="who"))
-    result = job.run(written_order("release", tmp_path / "other", spec, rows.encode()), quiet, books)
+    result = job.JOB(written_order("release", tmp_path / "other", spec, rows.encode()), quiet, books)
     assert books.subjects == {0: {"ann": 2, "bob": 1}, 1: {"bob": 1}}
     assert result["unreadable"] == 1
