@@ -126,6 +126,24 @@ def test_a_kind_of_the_project_runs_unchanged(cluster: Cluster) -> None:
     assert transitions(tenant) == ["open", "reserve", "commit"]
 
 
+def test_a_bulk_release_runs_and_is_charged_for_each_row(cluster: Cluster) -> None:
+    gateway, _ = cluster
+    tenant = gateway.tenant(epsilon=1e5)
+    words = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 3}}
+    query = {"name": "bulk", "endpoint": "sanitize", "body": json.dumps(words)}
+    rows = "".join(json.dumps({"text": QUESTION}) + "\n" for _ in range(1002))
+    headers = {"Content-Type": "application/x-ndjson"}
+    done = until(
+        tenant.http,
+        tenant.http.post("/jobs/release", params=query, content=rows, headers=headers).json()["job_id"],
+    )
+    assert done["status"] == "succeeded", done
+    assert done["spent"]["epsilon"] == tenant.committed("vector") == 3 * 1002
+    made = [json.loads(line) for line in tenant.http.get(f"/jobs/{done['job_id']}/artifact").text.splitlines()]
+    assert [row["row"] for row in made] == list(range(1002))
+    assert tenant.http.get(f"/jobs/{done['job_id']}/manifest").json()["written"] == 1002
+
+
 @pytest.mark.parametrize("who", ["entry point", "entry point that hangs", "gateway"])
 def test_whoever_dies_the_job_shows_one_draw_for_one_charge(cluster: Cluster, who: str) -> None:
     gateway, ray = cluster
