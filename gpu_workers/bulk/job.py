@@ -25,9 +25,9 @@ import orjson
 from core.errors import GatewayError, JobFailed
 from gpu_workers.bulk.readers import Columns, Format
 from gpu_workers.bulk.releasers import Releaser
-from gpu_workers.bulk.sources import Part, Row, Source
+from gpu_workers.bulk.sources import BulkPart, BulkRow, BulkSource
 from gpu_workers.bulk.stores import StoreAccess, StoredObject, find_objects
-from gpu_workers.bulk.targets import JobTarget, Schema, StoreTarget, Target, TargetFormat, encode
+from gpu_workers.bulk.targets import BulkTarget, JobTarget, Schema, StoreTarget, TargetFormat, encode
 from gpu_workers.engine.handler import Handler, HandlerFactory
 from gpu_workers.jobs.protocol import (
     BUDGET,
@@ -83,12 +83,12 @@ class BulkSpec:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BulkPlan:
     """What a job releases: the objects of a store in their versions, and the parts, with the rows that are left out.
     `held`: how many parts the budget admits, from the first."""
 
     objects: tuple[StoredObject, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[BulkPart, ...]
     held: int
 
     def packed(self) -> bytes:
@@ -96,27 +96,27 @@ class Plan:
         return orjson.dumps({"objects": objects, "parts": [each.as_json() for each in self.parts], "held": self.held})
 
     @classmethod
-    def unpacked(cls, content: bytes) -> Plan:
+    def unpacked(cls, content: bytes) -> BulkPlan:
         stored = orjson.loads(content)
         objects = tuple(StoredObject(**each) for each in stored["objects"])
-        return cls(objects, tuple(map(Part.of_json, stored["parts"])), stored["held"])
+        return cls(objects, tuple(map(BulkPart.of_json, stored["parts"])), stored["held"])
 
     @property
-    def chosen(self) -> tuple[Part, ...]:
+    def chosen(self) -> tuple[BulkPart, ...]:
         return self.parts[: self.held]
 
 
-def prepare(order: JobOrder, report: ReportProgress, charge: Charge) -> Plan:
+def prepare(order: JobOrder, report: ReportProgress, charge: Charge) -> BulkPlan:
     """Find the parts and hold the cost of each. A later attempt finds the plan of the first one. Raises JobFailed."""
     kept = EncryptedCheckpoint(order, "plan")
-    plan = kept_part(kept, lambda: _plan(order, report, charge), packed=Plan.packed, unpacked=Plan.unpacked)
+    plan = kept_part(kept, lambda: _plan(order, report, charge), packed=BulkPlan.packed, unpacked=BulkPlan.unpacked)
     if plan.held < len(plan.parts) and (plan.held == 0 or not order.spec.fitting):
         said = "The budget does not admit all rows. Raise it, release fewer rows, or ask for the rows that fit."
         raise JobFailed(said, reason=BUDGET)
     return plan
 
 
-def _plan(order: JobOrder, report: ReportProgress, charge: Charge) -> Plan:
+def _plan(order: JobOrder, report: ReportProgress, charge: Charge) -> BulkPlan:
     spec: BulkSpec = order.spec
     report("counting", 0.0)
     objects = () if spec.store is None else tuple(find_objects(spec.store, keys=spec.keys, prefix=spec.prefix))
@@ -129,11 +129,11 @@ def _plan(order: JobOrder, report: ReportProgress, charge: Charge) -> Plan:
             break
         held += 1
         report("holding", 0.01 * held / len(parts))
-    return Plan(objects, tuple(parts), held)
+    return BulkPlan(objects, tuple(parts), held)
 
 
-def _parts(source: Source) -> list[Part]:
-    parts: list[Part] = []
+def _parts(source: BulkSource) -> list[BulkPart]:
+    parts: list[BulkPart] = []
     unreadable = 0
     for part in source.scan(PART_ROWS):
         unreadable += len(part.unreadable)
@@ -150,7 +150,7 @@ def _parts(source: Source) -> list[Part]:
     return parts
 
 
-def missing(order: JobOrder, plan: Plan) -> list[int]:
+def missing(order: JobOrder, plan: BulkPlan) -> list[int]:
     """The parts that are not written."""
     done = _target(order).done()
     return [part.number for part in plan.chosen if part.number not in done]
@@ -164,7 +164,7 @@ def _handler(made: HandlerFactory) -> Handler:
     return handler
 
 
-def draw(order: JobOrder, plan: Plan, numbers: Sequence[int], report: ReportProgress, charge: Charge) -> None:
+def draw(order: JobOrder, plan: BulkPlan, numbers: Sequence[int], report: ReportProgress, charge: Charge) -> None:
     """Draw these parts and write them, unless they are written. Raises JobFailed."""
     spec: BulkSpec = order.spec
     target = _target(order)
@@ -180,7 +180,7 @@ def draw(order: JobOrder, plan: Plan, numbers: Sequence[int], report: ReportProg
     handler = _handler(spec.handler)
     source = _source(order, plan.objects)
     for part in waiting:
-        rows = [row for row in source.rows(part) if isinstance(row, Row)]
+        rows = [row for row in source.rows(part) if isinstance(row, BulkRow)]
         if spec.charged and rows:
             charge(part.number)
         before = written
@@ -197,7 +197,7 @@ _STEP_ROWS = 250  # between two reports of progress
 
 
 def _drawn(
-    spec: BulkSpec, handler: Handler, rows: Sequence[Row], shown: Callable[[int], None]
+    spec: BulkSpec, handler: Handler, rows: Sequence[BulkRow], shown: Callable[[int], None]
 ) -> Iterator[Mapping[str, Any]]:
     for start in range(0, len(rows), _STEP_ROWS):
         some = rows[start : start + _STEP_ROWS]
@@ -207,7 +207,7 @@ def _drawn(
         shown(start + len(some))
 
 
-def _progress(report: ReportProgress, plan: Plan, total: int) -> Callable[[int], None]:
+def _progress(report: ReportProgress, plan: BulkPlan, total: int) -> Callable[[int], None]:
     unreadable = sum(len(part.unreadable) for part in plan.chosen)
 
     def show(written: int) -> None:
@@ -217,7 +217,7 @@ def _progress(report: ReportProgress, plan: Plan, total: int) -> Callable[[int],
     return show
 
 
-def finish(order: JobOrder, plan: Plan) -> dict[str, Any]:
+def finish(order: JobOrder, plan: BulkPlan) -> dict[str, Any]:
     """Write the manifest, and the artifact. Returns counts. Raises JobFailed."""
     spec: BulkSpec = order.spec
     target = _target(order)
@@ -252,15 +252,15 @@ def finish(order: JobOrder, plan: Plan) -> dict[str, Any]:
     return {**counts, "parts": len(parts), "bytes": sum(each["bytes"] for each in parts)}
 
 
-def _source(order: JobOrder, objects: Sequence[StoredObject]) -> Source:
+def _source(order: JobOrder, objects: Sequence[StoredObject]) -> BulkSource:
     spec: BulkSpec = order.spec
     limits = {"chars_max": spec.chars_max, "refused": spec.releaser.refused}
     if spec.store is None:
-        return Source.of_upload(order, spec.columns, spec.format, **limits)
-    return Source.of_store(spec.store, objects, spec.columns, spec.format, **limits)
+        return BulkSource.of_upload(order, spec.columns, spec.format, **limits)
+    return BulkSource.of_store(spec.store, objects, spec.columns, spec.format, **limits)
 
 
-def _target(order: JobOrder) -> Target:
+def _target(order: JobOrder) -> BulkTarget:
     spec: BulkSpec = order.spec
     if spec.target is None:
         return JobTarget(order, spec.target_format, spec.schema, spec.artifact)

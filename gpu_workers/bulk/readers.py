@@ -48,7 +48,7 @@ class Columns:
 
     @property
     def each(self) -> tuple[str, str | None, str | None]:
-        """The columns in the order of `Cells`."""
+        """The columns in the order of `RowCells`."""
         return self.text, self.id, self.subject
 
     @property
@@ -57,7 +57,7 @@ class Columns:
         return list(dict.fromkeys(name for name in self.each if name is not None))
 
 
-class Cells(NamedTuple):
+class RowCells(NamedTuple):
     """What a row has in its columns, not checked yet."""
 
     text: Any
@@ -65,7 +65,7 @@ class Cells(NamedTuple):
     subject: Any
 
 
-Record = tuple[Position, Cells | Fault]
+Record = tuple[Position, RowCells | Fault]
 
 
 class ObjectBytes(Protocol):
@@ -197,7 +197,7 @@ class _JsonReader(_TextReader):
                 yield (0, place), "not-json" if _is_utf_8(line) else "not-utf-8"
                 continue
             if isinstance(row, dict):
-                yield (0, place), Cells(*[None if name is None else row.get(name) for name in names])
+                yield (0, place), RowCells(*[None if name is None else row.get(name) for name in names])
             else:
                 yield (0, place), "not-object"
 
@@ -237,7 +237,7 @@ class _CsvReader(_TextReader):
             elif len(row) != self._width:
                 yield (0, place), "not-csv"
             else:
-                yield (0, place), Cells(*[None if column is None else row[column] or None for column in columns])
+                yield (0, place), RowCells(*[None if column is None else row[column] or None for column in columns])
 
     def _rows(self, start: int) -> Iterator[tuple[int, list[str] | Fault]]:
         """The place and the fields of each row. Raises JobFailed for a row that is too long, and for a quote without
@@ -309,7 +309,7 @@ class _ParquetReader:
                     none = [None] * part.num_rows
                     lists = [none if name is None else _values(part.column(name)) for name in self._columns.each]
                     for number, cells in enumerate(zip(*lists, strict=True), start=row + batch_start):
-                        yield (group, number), "not-utf-8" if _INVALID in cells else Cells(*cells)
+                        yield (group, number), "not-utf-8" if _INVALID in cells else RowCells(*cells)
                 row += batch.num_rows
             skipped = 0
 

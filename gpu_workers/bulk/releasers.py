@@ -15,7 +15,7 @@ from core.guarded import guarded
 from core.mechanisms.vectors.spec import VectorSpec
 from core.text.policy import Sanitised, Spans
 from core.text.segment import sentences, windows
-from gpu_workers.bulk.sources import Row
+from gpu_workers.bulk.sources import BulkRow
 from gpu_workers.bulk.targets import Kind, Schema
 from gpu_workers.engine.arrays import Block, BlockArray
 from gpu_workers.engine.handler import Handler, run_batch
@@ -36,10 +36,10 @@ class Releaser(Protocol):
     @property
     def schema(self) -> Schema: ...
 
-    def refused(self, row: Row) -> str | None:
+    def refused(self, row: BulkRow) -> str | None:
         """Why a row cannot be released, as a fixed word, None if it can. Such a row costs nothing."""
 
-    def released(self, handler: Handler, rows: Sequence[Row]) -> list[Result]:
+    def released(self, handler: Handler, rows: Sequence[BulkRow]) -> list[Result]:
         """Draw the rows: the columns of each, or the error of a row that failed."""
 
 
@@ -64,13 +64,13 @@ class DocumentRows:
             columns[self.units] = "integer"
         return columns
 
-    def _units(self, row: Row) -> tuple[str, ...]:
+    def _units(self, row: BulkRow) -> tuple[str, ...]:
         if row.sentences is not None:
             return row.sentences
         text = row.text or ""
         return tuple(sentences(text) if self.window_words is None else windows(text, self.window_words))
 
-    def refused(self, row: Row) -> str | None:
+    def refused(self, row: BulkRow) -> str | None:
         if row.sentences is not None and self.window_words is not None:
             return "not-text"
         if row.sentences is not None and not all(unit.strip() for unit in row.sentences):
@@ -78,7 +78,7 @@ class DocumentRows:
         few = row.text is not None and len(row.text) <= self.units_max  # a unit has a character at least
         return None if few or len(self._units(row)) <= self.units_max else "too-many-units"
 
-    def released(self, handler: Handler, rows: Sequence[Row]) -> list[Result]:
+    def released(self, handler: Handler, rows: Sequence[BulkRow]) -> list[Result]:
         tasks = [replace(self.task, sentences=self._units(row)) for row in rows]
         return [
             self._columns(task, result) if isinstance(result, EmbedRelease) else result
@@ -105,10 +105,10 @@ class TextRows:
     def schema(self) -> Schema:
         return {"embedding": self.spec.output_dimension}
 
-    def refused(self, row: Row) -> str | None:
+    def refused(self, row: BulkRow) -> str | None:
         return "not-text" if row.text is None else None
 
-    def released(self, handler: Handler, rows: Sequence[Row]) -> list[Result]:
+    def released(self, handler: Handler, rows: Sequence[BulkRow]) -> list[Result]:
         shape = (len(rows), self.spec.output_dimension)
         place = BlockArray(Block(4 * shape[0] * shape[1]), _FLOAT32, shape)
         task = VectorTask(self.spec, self.tenant, place, texts=tuple(row.text or "" for row in rows))
@@ -136,10 +136,10 @@ class SanitizedRows:
             columns["spans"] = {"type": "string", "technique": "string", "start": "integer", "end": "integer"}
         return columns
 
-    def refused(self, row: Row) -> str | None:
+    def refused(self, row: BulkRow) -> str | None:
         return "not-text" if row.text is None else None
 
-    def released(self, handler: Handler, rows: Sequence[Row]) -> list[Result]:
+    def released(self, handler: Handler, rows: Sequence[BulkRow]) -> list[Result]:
         tasks = [replace(self.task, text=row.text or "") for row in rows]
         return [
             self._columns(result) if isinstance(result, Sanitised) else result for result in run_tasks(handler, tasks)

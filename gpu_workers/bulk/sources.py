@@ -1,7 +1,7 @@
 """The documents of a bulk release: rows of one or several objects, in parts.
 
 Guarantee: the division into parts is a function of the source and of `part_rows` alone, so every attempt of a job finds
-the same parts with the same rows. Text is in memory only. What describes a source (`Part`, `Unreadable`, errors)
+the same parts with the same rows. Text is in memory only. What describes a source (`BulkPart`, `Unreadable`, errors)
 contains no text of a row; a part also contains the subjects of its rows.
 """
 
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from core.errors import JobFailed
 from gpu_workers.bulk.readers import (
     LINE_BYTES_MAX,
-    Cells,
     Columns,
     Fault,
     Format,
     ObjectBytes,
     Reader,
     Record,
+    RowCells,
     UploadedBytes,
     open_reader,
 )
@@ -32,7 +32,7 @@ ID_CHARS_MAX = 128
 SUBJECT_CHARS_MAX = 256
 
 
-class Row(NamedTuple):
+class BulkRow(NamedTuple):
     """One document: either `text`, or `sentences` that the caller gives. `number` counts the rows of all objects from
     0, those that are unreadable included."""
 
@@ -50,11 +50,11 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-Refused = Callable[[Row], str | None]
+Refused = Callable[[BulkRow], str | None]
 
 
 @dataclass(frozen=True)
-class Part:
+class BulkPart:
     """Consecutive rows of one object.
 
     number: of the part, from 0. first_row: the number of its first row. rows: how many, unreadable ones included.
@@ -75,14 +75,14 @@ class Part:
         return {**vars(self), "position": list(self.position), "unreadable": [list(row) for row in self.unreadable]}
 
     @classmethod
-    def of_json(cls, stored: Mapping[str, Any]) -> "Part":
+    def of_json(cls, stored: Mapping[str, Any]) -> "BulkPart":
         """The part of `as_json`, also after JSON. Raises KeyError, TypeError."""
         group, place = stored["position"]
         unreadable = tuple(Unreadable(*row) for row in stored["unreadable"])
         return cls(**{**stored, "position": (group, place), "unreadable": unreadable})
 
 
-class Source:
+class BulkSource:
     """Every method raises JobFailed, also if the source has changed since it was scanned.
 
     An instance keeps one object open and belongs to one thread.
@@ -111,19 +111,19 @@ class Source:
         self._next_row: tuple[int, int] | None = None  # the object and the row that `_records` yields next
 
     @classmethod
-    def of_upload(cls, order: JobOrder, columns: Columns, format: Format, **limits: Any) -> "Source":
+    def of_upload(cls, order: JobOrder, columns: Columns, format: Format, **limits: Any) -> "BulkSource":
         """The uploaded data of a job, compressed by gzip or not. `limits`: as above."""
         return cls([UploadedBytes(order)], columns, format, **limits)
 
     @classmethod
     def of_store(
         cls, access: StoreAccess, objects: Sequence[StoredObject], columns: Columns, format: Format, **limits: Any
-    ) -> "Source":
+    ) -> "BulkSource":
         """Objects of a store in the versions that `find_objects` has found. `limits`: as above."""
         store = access.open()
         return cls([StoredBytes(access, store, each) for each in objects], columns, format, **limits)
 
-    def scan(self, part_rows: int) -> Iterator[Part]:
+    def scan(self, part_rows: int) -> Iterator[BulkPart]:
         """Yield the parts in one pass over all objects. A part has `part_rows` rows, the last one of an object may have
         fewer. An object without rows has no part."""
         number = first_row = 0
@@ -132,19 +132,19 @@ class Source:
                 records = self._open(index).records()
             while taken := self._taken(records, part_rows, index):
                 rows = self._rows(taken, first_row)
-                yield Part(
+                yield BulkPart(
                     number,
                     first_row,
                     len(rows),
                     index,
                     taken[0][0],
-                    dict(Counter(row.subject for row in rows if isinstance(row, Row) and row.subject is not None)),
+                    dict(Counter(row.subject for row in rows if isinstance(row, BulkRow) and row.subject is not None)),
                     tuple(row for row in rows if isinstance(row, Unreadable)),
                 )
                 number += 1
                 first_row += len(rows)
 
-    def rows(self, part: Part) -> list[Row | Unreadable]:
+    def rows(self, part: BulkPart) -> list[BulkRow | Unreadable]:
         """The rows of a part. Parts in their order are read without going back."""
         if self._next_row != (part.object, part.first_row):
             with self._named(part.object):
@@ -178,10 +178,10 @@ class Source:
             self._reader = index, open_reader(data, self._format, self._columns, line_bytes_max=self._line_bytes_max)
         return self._reader[1]
 
-    def _rows(self, records: Sequence[Record], first_row: int) -> list[Row | Unreadable]:
+    def _rows(self, records: Sequence[Record], first_row: int) -> list[BulkRow | Unreadable]:
         return [self._row(number, cells) for number, (_, cells) in enumerate(records, start=first_row)]
 
-    def _row(self, number: int, cells: Cells | Fault) -> Row | Unreadable:
+    def _row(self, number: int, cells: RowCells | Fault) -> BulkRow | Unreadable:
         if isinstance(cells, str):
             return Unreadable(number, cells)
         content, id, subject = cells
@@ -202,7 +202,7 @@ class Source:
         if subject is not None and not (isinstance(subject, str) and 1 <= len(subject) <= SUBJECT_CHARS_MAX):
             return Unreadable(number, "bad-subject")
         given = isinstance(content, list)
-        row = Row(number, None if given else content, id, subject, tuple(content) if given else None)
+        row = BulkRow(number, None if given else content, id, subject, tuple(content) if given else None)
         reason = self._refused(row)
         return row if reason is None else Unreadable(number, reason)
 

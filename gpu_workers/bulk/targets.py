@@ -1,9 +1,9 @@
 """The results of a bulk release, in parts: files of a store, or one file of the job.
 
-Guarantee of every `Target`: a part that is written is never written again, by this or any other writer, and it survives
-a crash of the machine or of the store's server. `write` returns the digest of the part that stands. If that is not the
-part of the call, the data of the call was written nowhere: what was drawn for it never left the process. A target has
-the parts of one release alone.
+Guarantee of every `BulkTarget`: a part that is written is never written again, by this or any other writer, and it
+survives a crash of the machine or of the store's server. `write` returns the digest of the part that stands. If that is
+not the part of the call, the data of the call was written nowhere: what was drawn for it never left the process. A
+target has the parts of one release alone.
 
 Every method raises JobFailed with a reason of `gpu_workers.bulk.stores`, or `target-taken` if the target has other
 files than those of this release.
@@ -39,7 +39,7 @@ _CLAIM = "_release.json"  # readers of tables skip names that begin with an unde
 _PART = re.compile(r"part-(\d{6,})")
 
 
-class Written(NamedTuple):
+class WrittenPart(NamedTuple):
     """The part that stands. `is_new`: whether it is that of the call."""
 
     sha256: str
@@ -47,16 +47,16 @@ class Written(NamedTuple):
     is_new: bool
 
 
-class Target(Protocol):
+class BulkTarget(Protocol):
     """Where the parts of one release go. See the module's guarantee."""
 
     def done(self) -> set[int]:
         """The numbers of the parts that are written."""
 
-    def write(self, number: int, data: bytes) -> Written:
+    def write(self, number: int, data: bytes) -> WrittenPart:
         """Write a part, unless it is written already."""
 
-    def written(self, number: int) -> Written:
+    def written(self, number: int) -> WrittenPart:
         """Read a part that is written and return its digest; `is_new` is false."""
 
     def finish(self, manifest: Mapping[str, Any]) -> str:
@@ -120,8 +120,8 @@ def _text(manifest: Mapping[str, Any]) -> str:
     return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
 
 
-def _digest(data: bytes, *, is_new: bool) -> Written:
-    return Written(hashlib.sha256(data).hexdigest(), len(data), is_new)
+def _digest(data: bytes, *, is_new: bool) -> WrittenPart:
+    return WrittenPart(hashlib.sha256(data).hexdigest(), len(data), is_new)
 
 
 def _name(number: int) -> str:
@@ -154,12 +154,12 @@ class StoreTarget:
         suffix = f".{self._format}"
         return _numbers(key.removesuffix(suffix) for key in self._keys() if key.endswith(suffix))
 
-    def write(self, number: int, data: bytes) -> Written:
+    def write(self, number: int, data: bytes) -> WrittenPart:
         self._claim()
         standing, is_new = self._create(f"{_name(number)}.{self._format}", data)
         return _digest(standing, is_new=is_new)
 
-    def written(self, number: int) -> Written:
+    def written(self, number: int) -> WrittenPart:
         with job_failures():
             data = asyncio.run(self._store.get(f"{self._prefix}/{_name(number)}.{self._format}"))
         return _digest(data, is_new=False)
@@ -226,7 +226,7 @@ class JobTarget:
     def done(self) -> set[int]:
         return _numbers(path.name for path in self._order.folder.iterdir())
 
-    def write(self, number: int, data: bytes) -> Written:
+    def write(self, number: int, data: bytes) -> WrittenPart:
         name = _name(number)
         try:
             encrypt(self._order.folder / name, self._order.key, name, data, create_only=True)
@@ -236,7 +236,7 @@ class JobTarget:
         sync_folder(self._order.folder)
         return _digest(data, is_new=True)
 
-    def written(self, number: int) -> Written:
+    def written(self, number: int) -> WrittenPart:
         return _digest(self._read(number), is_new=False)
 
     def finish(self, manifest: Mapping[str, Any]) -> str:

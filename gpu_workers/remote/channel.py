@@ -161,7 +161,7 @@ class Channel:
 
     def token(self) -> str:
         """A token for one further process."""
-        return wire.Token.model_validate_json(self._or_leave(lambda: self._post("tokens"))).token
+        return wire.ShardToken.model_validate_json(self._or_leave(lambda: self._post("tokens"))).token
 
     def leave(self) -> NoReturn:
         """End this process at once."""
@@ -192,7 +192,7 @@ class Channel:
             with self._lock:
                 messages, waits = self._outbox[: wire.MESSAGES_MAX], self._asked > self._seen
             sent = wire.Exchanged(first=self._first, messages=messages, seen=self._seen, waits=waits)
-            answers = wire.Answers.model_validate_json(self._post("messages", sent)).answers
+            answers = wire.RemoteAnswers.model_validate_json(self._post("messages", sent)).answers
             self._seen += len(answers)
             for answer in answers:
                 self.exchange.received(answer.message())
@@ -209,7 +209,7 @@ class Channel:
         """Return once the files of this moment, or later ones, are the job's checkpoint."""
 
         def confirm(files: Listed) -> None:  # while the messages are answered, as long as Redis is not
-            self._post("checkpoint", wire.Checkpoint(files=dict(files)), patience_s=math.inf)
+            self._post("checkpoint", wire.CheckpointReport(files=dict(files)), patience_s=math.inf)
 
         while True:
             try:

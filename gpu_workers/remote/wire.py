@@ -28,7 +28,7 @@ class Wire(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
-class Problem(Wire):
+class RemoteProblem(Wire):
     """A `JobFailed`, whose words are fixed."""
 
     code: str = Field(max_length=64)
@@ -39,7 +39,7 @@ class Problem(Wire):
     faults: list[dict[str, Any]] = Field(max_length=1000)
 
     @classmethod
-    def of(cls, error: JobFailed) -> "Problem":
+    def of(cls, error: JobFailed) -> "RemoteProblem":
         faults = [dict(fault) for fault in error.faults]
         return cls(
             code=error.code, detail=error.detail, reason=error.reason, line=error.line, count=error.count, faults=faults
@@ -50,7 +50,7 @@ class Problem(Wire):
         return kind(self.detail, reason=self.reason, line=self.line, count=self.count, faults=self.faults)
 
 
-class Progress(Wire):
+class ProgressReport(Wire):
     stage: Annotated[str, AfterValidator(check_label)]
     fraction: float = Field(ge=0, le=1)
     metrics: dict[str, int | float] | None
@@ -65,20 +65,20 @@ class Hold(Wire):
 class Message(Wire):
     """One message of `gpu_workers.jobs.protocol`, in either direction. `part` None: the charge of the whole job."""
 
-    progress: Progress | None = None
+    progress: ProgressReport | None = None
     hold: Hold | None = None
     charge: tuple[Count | None] | None = None
     charged: tuple[Count | None] | None = None
     held: Count | None = None
     result: dict[str, Any] | None = None
-    problem: Problem | None = None
+    problem: RemoteProblem | None = None
 
     @classmethod
     def of(cls, message: Any) -> "Message":
         match message:
             case protocol.JobProgress(stage, fraction, metrics):
                 return cls(
-                    progress=Progress(
+                    progress=ProgressReport(
                         stage=stage, fraction=fraction, metrics=None if metrics is None else dict(metrics)
                     )
                 )
@@ -89,11 +89,11 @@ class Message(Wire):
             case protocol.Charged(part):
                 return cls(charged=(part,))
             case protocol.Held(part, problem):
-                return cls(held=part, problem=None if problem is None else Problem.of(problem))
+                return cls(held=part, problem=None if problem is None else RemoteProblem.of(problem))
             case protocol.Succeeded(result):
                 return cls(result=result)
             case protocol.Failed(problem):
-                return cls(problem=Problem.of(problem))
+                return cls(problem=RemoteProblem.of(problem))
         raise TypeError("no message of a job")
 
     @property
@@ -129,15 +129,15 @@ class Exchanged(Wire):
     waits: bool
 
 
-class Answers(Wire):
+class RemoteAnswers(Wire):
     answers: list[Message]
 
 
-class Checkpoint(Wire):
+class CheckpointReport(Wire):
     files: dict[str, tuple[str, Count]] = Field(max_length=20_000)
 
 
-class Token(Wire):
+class ShardToken(Wire):
     """A token that one further process of the attempt exchanges for a session."""
 
     token: str = Field(max_length=64)

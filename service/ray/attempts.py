@@ -154,7 +154,7 @@ class RayAttempt:
         self._tokens[_digest(token)] = is_main
         return token
 
-    async def exchange(self, session: _Session, sent: wire.Exchanged) -> wire.Answers:
+    async def exchange(self, session: _Session, sent: wire.Exchanged) -> wire.RemoteAnswers:
         """Take the messages that were not received before, and return the answers that were not seen. Raises
         InvalidInput."""
         for message in sent.messages[max(0, session.received - sent.first) :]:
@@ -164,7 +164,7 @@ class RayAttempt:
             session.more.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(session.more.wait(), wire.BEAT_S)
-        return wire.Answers(answers=session.answers[sent.seen :])
+        return wire.RemoteAnswers(answers=session.answers[sent.seen :])
 
     def _receive(self, session: _Session, sent: wire.Message) -> None:
         try:
@@ -182,7 +182,7 @@ class RayAttempt:
         else:
             self._on_message(message)
 
-    async def checkpoint(self, files: wire.Checkpoint) -> None:
+    async def checkpoint(self, files: wire.CheckpointReport) -> None:
         """Make these files the job's checkpoint. Raises InvalidInput, SessionRefused; LedgerUnavailable,
         StoreUnavailable, StorageFull: repeat the call."""
         if not (files.files.keys() >= {protocol.KEY, protocol.SPEC} and all(map(protocol.is_plain, files.files))):

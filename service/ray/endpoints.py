@@ -57,7 +57,7 @@ async def exchange(attempt: AttemptDep, secret: CredentialDep, request: Request)
 async def take_checkpoint(attempt: AttemptDep, secret: CredentialDep, request: Request) -> Response:
     """Make files that are in the blob store the job's checkpoint."""
     attempt.main_session(secret)
-    await attempt.checkpoint(await _body(request, wire.Checkpoint))
+    await attempt.checkpoint(await _body(request, wire.CheckpointReport))
     return Response()
 
 
@@ -65,7 +65,7 @@ async def take_checkpoint(attempt: AttemptDep, secret: CredentialDep, request: R
 async def make_token(attempt: AttemptDep, secret: CredentialDep) -> Response:
     """Make a token for a process that draws shards."""
     attempt.main_session(secret)
-    return Response(wire.Token(token=attempt.new_token()).model_dump_json(), media_type="application/json")
+    return Response(wire.ShardToken(token=attempt.new_token()).model_dump_json(), media_type="application/json")
 
 
 async def _body(request: Request, model: type[Model]) -> Model:

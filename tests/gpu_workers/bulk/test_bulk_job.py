@@ -17,7 +17,7 @@ from core.errors import JobFailed, TaskFailed
 from gpu_workers.bulk import job
 from gpu_workers.bulk.job import BulkSpec
 from gpu_workers.bulk.readers import Columns
-from gpu_workers.bulk.sources import Row
+from gpu_workers.bulk.sources import BulkRow
 from gpu_workers.bulk.stores import StoreAccess
 from gpu_workers.bulk.targets import StoreTarget
 from gpu_workers.jobs.protocol import JobOrder
@@ -73,10 +73,10 @@ class Noise:
     books: Books
     schema: Any = field(default_factory=lambda: {"value": "string"})
 
-    def refused(self, row: Row) -> str | None:
+    def refused(self, row: BulkRow) -> str | None:
         return "refused" if row.text == "refused" else None
 
-    def released(self, handler: Any, rows: Sequence[Row]) -> list[Any]:
+    def released(self, handler: Any, rows: Sequence[BulkRow]) -> list[Any]:
         self.books.life.step()
         assert self.books.spent[rows[0].number // 3] == 1, "drawn before its charge"
         drawn = [TaskFailed() if row.text == "bad" else {"value": secrets.token_hex(4)} for row in rows]

@@ -25,7 +25,7 @@ from job_kit import written_order
 
 from core.errors import InvalidInput, JobFailed
 from gpu_workers.bulk.readers import Format, inflated
-from gpu_workers.bulk.sources import Columns, Part, Row, Source, Unreadable
+from gpu_workers.bulk.sources import BulkPart, BulkRow, BulkSource, Columns, Unreadable
 from gpu_workers.bulk.stores import StoreAccess, find_objects
 from gpu_workers.jobs.corpus import lines
 from service.bulk.schemas import check_installed
@@ -49,17 +49,19 @@ class Pieces:
         return io.BytesIO(self.data)
 
 
-def source(*data: bytes, format: Format = "jsonl", columns: Columns = TEXT, step: int = 1000, **limits: int) -> Source:
-    return Source([Pieces(each, step) for each in data], columns, format, **{"chars_max": 1000, **limits})
+def source(
+    *data: bytes, format: Format = "jsonl", columns: Columns = TEXT, step: int = 1000, **limits: int
+) -> BulkSource:
+    return BulkSource([Pieces(each, step) for each in data], columns, format, **{"chars_max": 1000, **limits})
 
 
-def rows_of(source: Source, part_rows: int = 100) -> list[Row | Unreadable]:
+def rows_of(source: BulkSource, part_rows: int = 100) -> list[BulkRow | Unreadable]:
     return [row for part in list(source.scan(part_rows)) for row in source.rows(part)]
 
 
 def read(*data: bytes, **options: Any) -> list[str | None]:
     """What each row holds: its text or the reason why it has none."""
-    return [row.text if isinstance(row, Row) else row.reason for row in rows_of(source(*data, **options))]
+    return [row.text if isinstance(row, BulkRow) else row.reason for row in rows_of(source(*data, **options))]
 
 
 def refused(*data: bytes, **options: Any) -> JobFailed:
@@ -86,7 +88,7 @@ FILES: dict[Format, bytes] = {
     "csv": csv_of([("text", "id", "who"), *(tuple(row.values()) for row in ROWS)]),
     "parquet": parquet({name: [row[name] for row in ROWS] for name in ROWS[0]}, row_group_size=5),
 }
-EXPECTED = [Row(number, row["text"], row["id"], row["who"]) for number, row in enumerate(ROWS)]
+EXPECTED = [BulkRow(number, row["text"], row["id"], row["who"]) for number, row in enumerate(ROWS)]
 
 
 @given(format=st.sampled_from(list(FILES)), part_rows=st.integers(1, 30), step=st.integers(1, 90), order=st.randoms())
@@ -96,7 +98,7 @@ def test_any_division_into_parts_reads_the_same_rows(format: Format, part_rows: 
     parts = list(found.scan(part_rows))
     assert [part.first_row for part in parts] == [sum(part.rows for part in parts[:n]) for n in range(len(parts))]
     again = source(data, data, format=format, columns=ALL, step=step + 1)
-    assert [Part.of_json(json.loads(json.dumps(part.as_json()))) for part in again.scan(part_rows)] == parts
+    assert [BulkPart.of_json(json.loads(json.dumps(part.as_json()))) for part in again.scan(part_rows)] == parts
     read = {part.number: again.rows(part) for part in order.sample(parts, len(parts))}
     second = [row._replace(number=row.number + len(ROWS)) for row in EXPECTED]
     assert [row for _, rows in sorted(read.items()) for row in rows] == EXPECTED + second
@@ -123,7 +125,7 @@ def test_gzip_files_in_a_row_are_one(parts: list[bytes], step: int) -> None:
 def test_the_upload_is_read_in_every_format(tmp_path: Path) -> None:
     for format, data in [*FILES.items(), ("jsonl", gzip.compress(FILES["jsonl"]))]:
         order = written_order("release", tmp_path / f"{format}-{len(data)}", None, data)
-        uploaded = Source.of_upload(order, ALL, format, chars_max=1000)
+        uploaded = BulkSource.of_upload(order, ALL, format, chars_max=1000)
         assert rows_of(uploaded, 4) == EXPECTED
         parts = list(uploaded.scan(4))
         assert uploaded.rows(parts[3]) == EXPECTED[12:16]
@@ -179,7 +181,7 @@ def test_names_are_strings_or_integers_of_a_length() -> None:
         {"text": "x", "who": ["s"]},
     ]
     found = rows_of(source(json_lines(rows) + b'{"text": "x", "who": "s", "id": 18446744073709551616}', columns=ALL))
-    assert [(row.id, row.subject) if isinstance(row, Row) else row.reason for row in found] == [
+    assert [(row.id, row.subject) if isinstance(row, BulkRow) else row.reason for row in found] == [
         ("7", "s"),
         (str(-(2**63)), "s"),
         (None, "s"),
@@ -193,7 +195,7 @@ def test_names_are_strings_or_integers_of_a_length() -> None:
 
 
 def test_sentences_of_the_caller_stay_as_they_are() -> None:
-    expected = [Row(0, None, None, None, ("One.", " two")), Row(1, None, None, None, ("three",))]
+    expected = [BulkRow(0, None, None, None, ("One.", " two")), BulkRow(1, None, None, None, ("three",))]
     lists = [["One.", " two"], ["three"]]
     assert rows_of(source(json_lines([{"text": each} for each in lists]))) == expected
     for kind in (
@@ -215,9 +217,9 @@ def test_a_byte_order_mark_is_no_part_of_the_first_row() -> None:
 def test_csv_is_read_as_rfc_4180() -> None:
     data = b'text,id,who\r\n"a ""b""\r\n\r\nc, d",1,s\r\n\r\n5" pipe,,s\r\nx\0y,3,s'
     assert rows_of(source(data, format="csv", columns=ALL)) == [
-        Row(0, 'a "b"\r\n\r\nc, d', "1", "s"),
-        Row(1, '5" pipe', None, "s"),
-        Row(2, "x\0y", "3", "s"),
+        BulkRow(0, 'a "b"\r\n\r\nc, d', "1", "s"),
+        BulkRow(1, '5" pipe', None, "s"),
+        BulkRow(2, "x\0y", "3", "s"),
     ]
 
 
@@ -250,14 +252,14 @@ def test_every_form_of_strings_of_parquet_is_read() -> None:
     for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())):
         data = parquet({"text": pa.array(["a", None, "é"], kind), "id": pa.array([1, 2, 3], pa.uint64())})
         found = rows_of(source(data, format="parquet", columns=Columns("text", id="id")))
-        assert found == [Row(0, "a", "1", None), Unreadable(1, "no-text"), Row(2, "é", "3", None)]
+        assert found == [BulkRow(0, "a", "1", None), Unreadable(1, "no-text"), BulkRow(2, "é", "3", None)]
 
 
 def test_a_text_of_parquet_that_is_no_utf_8_is_its_own_row() -> None:
     raw = pa.array([b"a", b"\xff", b"c"], pa.binary()).view(pa.string())
     assert read(parquet({"text": raw}), format="parquet") == ["a", "not-utf-8", "c"]
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 3]), raw)
-    assert [type(row) for row in rows_of(source(parquet({"text": lists}), format="parquet"))] == [Row, Unreadable]
+    assert [type(row) for row in rows_of(source(parquet({"text": lists}), format="parquet"))] == [BulkRow, Unreadable]
 
 
 def test_columns_of_parquet_that_cannot_be_used_end_the_job() -> None:
@@ -330,7 +332,7 @@ def test_a_line_and_a_bomb_hold_little_memory() -> None:
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(JobFailed) as caught:
-        rows_of(Source([Bomb(b"")], TEXT, "jsonl", chars_max=10))
+        rows_of(BulkSource([Bomb(b"")], TEXT, "jsonl", chars_max=10))
     assert caught.value.reason == "too-compressed"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
 
@@ -339,7 +341,7 @@ def test_a_line_and_a_bomb_hold_little_memory() -> None:
             yield from [b"x" * (1 << 20)] * 50
             yield b'\n{"text": "after"}'
 
-    found = Source([Long(b"")], TEXT, "jsonl", chars_max=10)
+    found = BulkSource([Long(b"")], TEXT, "jsonl", chars_max=10)
     assert next(found.scan(10)).unreadable == (Unreadable(0, "too-long"),)
 
 
@@ -365,12 +367,12 @@ def test_a_source_that_changes_or_disappears_is_not_read_on(tmp_path: Path) -> N
         path = tmp_path / format
         path.write_bytes(data)
         objects = find_objects(access, keys=[format])
-        found = Source.of_store(access, objects, ALL, format, chars_max=1000)
+        found = BulkSource.of_store(access, objects, ALL, format, chars_max=1000)
         parts = list(found.scan(5))
         assert found.rows(parts[2]) == EXPECTED[10:15]
         path.write_bytes(data.replace(b"text 7", b"text 8"))
         path.touch()
-        for source in (found, Source.of_store(access, objects, ALL, format, chars_max=1000)):
+        for source in (found, BulkSource.of_store(access, objects, ALL, format, chars_max=1000)):
             with pytest.raises(JobFailed) as caught:
                 source.rows(parts[0])
             assert caught.value.reason == "source-changed"
@@ -386,7 +388,7 @@ def test_errors_quote_no_row(tmp_path: Path) -> None:
     with pytest.raises(JobFailed) as caught:
         find_objects(access, keys=["private-names.jsonl"])
     objects = find_objects(access, prefix="")
-    parts = list(Source.of_store(access, objects, TEXT, "jsonl", chars_max=10).scan(1))
+    parts = list(BulkSource.of_store(access, objects, TEXT, "jsonl", chars_max=10).scan(1))
     for shown in (str(caught.value), repr(access), repr(objects), repr(parts), str(caught.value.detail)):
         assert "private" not in shown
         assert str(tmp_path) not in shown

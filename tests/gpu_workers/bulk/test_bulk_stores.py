@@ -17,7 +17,7 @@ from s3_kit import S3Server, s3_server
 from core.blobs.store import StoreOptions
 from core.errors import JobFailed
 from gpu_workers.bulk import stores
-from gpu_workers.bulk.sources import Columns, Row, Source
+from gpu_workers.bulk.sources import BulkRow, BulkSource, Columns
 from gpu_workers.bulk.stores import StoreAccess, StoredBytes, find_objects
 from gpu_workers.bulk.targets import StoreTarget
 
@@ -135,7 +135,7 @@ def test_objects_of_s3_are_read_in_one_version(s3: S3Server) -> None:
     asyncio.run(put('{"text": "one"}\n' * 20_000))
     objects = find_objects(access, prefix="in")
     assert [each.key for each in objects] == ["in/a.jsonl", "in/b.jsonl"]
-    source = Source.of_store(access, objects, Columns("text"), "jsonl", chars_max=10)
+    source = BulkSource.of_store(access, objects, Columns("text"), "jsonl", chars_max=10)
     parts = list(source.scan(6_000))
     assert [part.rows for part in parts] == [6_000, 6_000, 6_000, 2_000] * 2
     assert [len(source.rows(part)) for part in reversed(parts)] == [2_000, 6_000, 6_000, 6_000] * 2
@@ -153,9 +153,9 @@ def test_parquet_of_s3_is_read_by_ranges(s3: S3Server) -> None:
     sink = io.BytesIO()
     pq.write_table(pa.table({"text": texts}), sink, row_group_size=700)
     asyncio.run(access.blobs().put("in/a.parquet", sink.getvalue()))
-    source = Source.of_store(access, find_objects(access, prefix="in"), Columns("text"), "parquet", chars_max=1_000)
+    source = BulkSource.of_store(access, find_objects(access, prefix="in"), Columns("text"), "parquet", chars_max=1_000)
     parts = list(source.scan(1_000))
-    assert [row.text for part in parts for row in source.rows(part) if isinstance(row, Row)] == texts
+    assert [row.text for part in parts for row in source.rows(part) if isinstance(row, BulkRow)] == texts
     asyncio.run(access.blobs().put("in/a.parquet", sink.getvalue() + b"x"))
     with refused("source-changed"):
         source.rows(parts[0])

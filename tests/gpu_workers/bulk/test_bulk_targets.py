@@ -17,9 +17,9 @@ from s3_kit import S3Server, s3_server
 
 from core.blobs.local import LocalBlobs
 from core.errors import JobFailed, JobFilesLost
-from gpu_workers.bulk.sources import Columns, Source
+from gpu_workers.bulk.sources import BulkSource, Columns
 from gpu_workers.bulk.stores import StoreAccess, find_objects
-from gpu_workers.bulk.targets import JobTarget, Schema, StoreTarget, Target, TargetFormat, encode
+from gpu_workers.bulk.targets import BulkTarget, JobTarget, Schema, StoreTarget, TargetFormat, encode
 
 SCHEMA: Schema = {
     "row": "integer",
@@ -51,7 +51,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> StoreAccess:
 
 
 @pytest.fixture(params=["job", "local", pytest.param("s3", marks=pytest.mark.system)])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Target]:
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], BulkTarget]:
     """Opens one target, each time as another process would."""
     if request.param == "job":
         order = written_order("release", tmp_path / "job", None, b"")
@@ -86,7 +86,7 @@ def test_rows_that_the_schema_does_not_describe_are_refused() -> None:
         encode([{"embedding": np.zeros(3, np.float32)}], "parquet", SCHEMA)
 
 
-def test_a_part_is_written_once(opened: Callable[[], Target]) -> None:
+def test_a_part_is_written_once(opened: Callable[[], BulkTarget]) -> None:
     first = opened()
     assert first.done() == set()
     written = first.write(7, b"first")
@@ -98,7 +98,7 @@ def test_a_part_is_written_once(opened: Callable[[], Target]) -> None:
     assert first.write(7, b"first").is_new  # the answer of a first try was lost
 
 
-def test_of_several_writers_of_a_part_one_succeeds(opened: Callable[[], Target]) -> None:
+def test_of_several_writers_of_a_part_one_succeeds(opened: Callable[[], BulkTarget]) -> None:
     bodies = [bytes([number]) * 1000 for number in range(6)]
     opened().done()
     with ThreadPoolExecutor(len(bodies)) as pool:
@@ -132,7 +132,7 @@ def test_the_results_in_a_store_are_read_as_a_source(store: StoreAccess) -> None
     assert target.finish({"parts": 5}) == text
     objects = find_objects(store, prefix="out")
     assert [each.key for each in objects] == ["out/manifest.json", *(f"out/part-{n:06d}.jsonl" for n in (0, 1, 3))]
-    source = Source.of_store(store, objects[1:], Columns("id"), "jsonl", chars_max=10)
+    source = BulkSource.of_store(store, objects[1:], Columns("id"), "jsonl", chars_max=10)
     assert [row.number for part in source.scan(2) for row in source.rows(part)] == list(range(6))
 
 
