@@ -24,8 +24,8 @@ from inprocess_kit import Gateway
 from model_kit import ModelServer
 
 from core.accounting.events import Unit
-from gpu_workers.jobs import process as job_process
-from gpu_workers.jobs.protocol import Charged, JobOrder
+from gpu_workers.jobs.process import Exchange, run_job
+from gpu_workers.jobs.protocol import JobOrder
 
 # What two runs of one request may differ in, and why it shows nothing of a text.
 PUBLIC: Mapping[str, str] = {
@@ -62,22 +62,17 @@ class _Thread:
     """A job that runs in a thread of this process, so that a patch of this process holds in it as well."""
 
     def __init__(self, order: JobOrder, sent: list[Any], on_message: Callable[[Any], None], loop: Any) -> None:
-        self._charged = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(order, sent, on_message, loop), daemon=True)
-        self._thread.start()
-
-    def _run(self, order: JobOrder, sent: list[Any], on_message: Callable[[Any], None], loop: Any) -> None:
         def send(message: Any) -> None:
             sent.append(message)
             loop.call_soon_threadsafe(on_message, message)
 
-        connection = mock.Mock(send=send)
-        torch.manual_seed(1)
-        send(job_process._run(connection, order, self._charged))
+        def run() -> None:
+            torch.manual_seed(1)
+            send(run_job(order, exchange))
 
-    def send(self, message: Any) -> None:
-        if isinstance(message, Charged):
-            self._charged.set()
+        exchange = Exchange(send)
+        self.send = exchange.received
+        threading.Thread(target=run, daemon=True).start()
 
     def kill(self) -> None:
         """A thread ends by itself."""

@@ -259,8 +259,8 @@ class World:
         claim = incoming.finish(fields)
         assert incoming.keep()
         manifest = await gateway.runner.working.store_input(self.tenant, job_id)
-        held = await self.ledger.reserve(self.tenant, [price.charge])
-        hold = JobHold(held.release_id, Amount(price.charge.event.epsilon_nano))
+        held = await self.ledger.reserve(self.tenant, price.charges)
+        hold = JobHold(held.release_id, Amount(price.charges[0].event.epsilon_nano))
         terms = {"kind": "soak", "label": fields["name"], "claim": claim, "open_max": 99}
         await self.jobs.create(self.tenant, job_id, hold=hold, state=manifest.state, size=manifest.size, **terms)
         self.ends[job_id] = ends
