@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -179,18 +180,35 @@ def draw(order: JobOrder, plan: BulkPlan, numbers: Sequence[int], report: Report
         return
     handler = _handler(spec.handler)
     source = _source(order, plan.objects)
-    for part in waiting:
-        rows = [row for row in source.rows(part) if isinstance(row, BulkRow)]
-        if spec.charged and rows:
-            charge(part.number)
-        before = written
 
-        def shown(count: int, before: int = before) -> None:
-            progress(before + count)
+    def read(part: BulkPart) -> list[BulkRow]:
+        return [row for row in source.rows(part) if isinstance(row, BulkRow)]
 
-        target.write(part.number, encode(list(_drawn(spec, handler, rows, shown)), spec.target_format, spec.schema))
-        written += len(rows)
-        progress(written)
+    def write(number: int, results: list[Mapping[str, Any]]) -> None:
+        target.write(number, encode(results, spec.target_format, spec.schema))
+
+    with ThreadPoolExecutor(1) as beside:  # while a part is drawn, it reads the next one and writes the last one
+        reading = beside.submit(read, waiting[0])
+        writing: Future[None] | None = None
+        for part, following in zip(waiting, [*waiting[1:], None], strict=True):
+            rows = reading.result()
+            if following is not None:
+                reading = beside.submit(read, following)
+            if spec.charged and rows:
+                charge(part.number)
+            before = written
+
+            def shown(count: int, before: int = before) -> None:
+                progress(before + count)
+
+            results = list(_drawn(spec, handler, rows, shown))
+            if writing is not None:
+                writing.result()
+            writing = beside.submit(write, part.number, results)
+            written += len(rows)
+        if writing is not None:
+            writing.result()
+    progress(written)
 
 
 _STEP_ROWS = 250  # between two reports of progress
