@@ -16,6 +16,7 @@ from core.errors import InvalidInput
 from core.ledger.records import Charge
 from gpu_workers.bulk.job import BulkSpec
 from gpu_workers.bulk.stores import StoreAccess
+from gpu_workers.handlers.options import files_of
 from gpu_workers.jobs.protocol import HoldRequested
 from service.bulk.releasers import BulkDocuments, BulkEndpoint, BulkSanitized, BulkTexts, Prepared
 from service.bulk.schemas import SourceBody, TargetBody, check_installed
@@ -160,12 +161,19 @@ class BulkKind(JobKind):
         )
 
     async def _prepared(self, owner: str, fields: Mapping[str, Any]) -> Prepared:
+        """Raises InvalidInput, also for files of a tenant where jobs run on a cluster, which has none of them."""
         try:
-            return await self._endpoints[fields["endpoint"]].prepared(owner, fields["body"])
+            found = await self._endpoints[fields["endpoint"]].prepared(owner, fields["body"])
         except InvalidInput as error:  # its field is that of the endpoint's request
             if error.field is not None and not error.field.startswith("body."):
                 error.field = f"body.{error.field}"
             raise
+        if self._settings.jobs_on == "ray" and any(files_of(getattr(found.releaser, "task", None))):
+            said = (
+                "a bulk release on a cluster cannot use your own domains, models or recognisers; use the shipped ones"
+            )
+            raise InvalidInput(said, field="body")
+        return found
 
     def _access(
         self, owner: str, fields: Mapping[str, Any]

@@ -142,6 +142,12 @@ def test_a_bulk_release_runs_and_is_charged_for_each_row(cluster: Cluster) -> No
     made = [json.loads(line) for line in tenant.http.get(f"/jobs/{done['job_id']}/artifact").text.splitlines()]
     assert [row["row"] for row in made] == list(range(1002))
     assert tenant.http.get(f"/jobs/{done['job_id']}/manifest").json()["written"] == 1002
+    assert tenant.http.put("/sanitize/recognisers/codes", json={"entity": "CODE", "deny": ["walrus"]}).status_code < 300
+    body = {"mask": {"recognisers": ["codes"]}, "fill": {"mode": "marker"}}
+    refused = tenant.http.post(
+        "/jobs/release", params=query | {"body": json.dumps(body)}, content=rows, headers=headers
+    )
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "body"), refused.text
 
 
 @pytest.mark.parametrize("who", ["entry point", "entry point that hangs", "gateway"])
