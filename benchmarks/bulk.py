@@ -84,7 +84,7 @@ def released(gateway: Gateway, count: int, encode: Callable[[], float]) -> tuple
                 alone.append(encode())
                 os.kill(pid, signal.SIGCONT)
                 stopped += time.perf_counter() - began
-        time.sleep(0.5)
+        time.sleep(1.0)
     if job["status"] != "succeeded" or started is None or job["result"]["written"] != count:
         raise RuntimeError(json.dumps(job))
     seconds = (time.perf_counter() - started - stopped) * count / (count - before)
