@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -47,6 +48,16 @@ def write_source(path: Path, documents: list[list[str]]) -> None:
     pq.write_table(pa.table({"text": texts, "id": list(map(str, range(len(texts))))}), path, row_group_size=10_000)
 
 
+def bulk_body(target: str) -> dict[str, Any]:
+    return {
+        "name": "bulk",
+        "endpoint": "embed/sentdp",
+        "body": {"epsilon": 3, "mechanism": "sentence_codes"},
+        "source": {"store": "lake", "keys": ["in.parquet"], "columns": {"text": "text", "id": "id"}},
+        "target": {"store": "lake", "prefix": target, "format": "parquet"},
+    }
+
+
 def job_process(gateway: Gateway) -> int | None:
     return next(
         (pid for pid, line in children(gateway.process.pid).items() if "gpu_workers.jobs.process" in line), None
@@ -56,15 +67,8 @@ def job_process(gateway: Gateway) -> int | None:
 def released(gateway: Gateway, count: int, encode: Callable[[], float]) -> tuple[float, list[float], list[int]]:
     """Run a release. Returns its seconds, those of the encoder alone, and the memory of its process in MiB, sampled."""
     tenant = gateway.tenant(epsilon=4_000_000)
-    body = {
-        "name": "bulk",
-        "endpoint": "embed/sentdp",
-        "body": {"epsilon": 3, "mechanism": "sentence_codes"},
-        "source": {"store": "lake", "keys": ["in.parquet"], "columns": {"text": "text", "id": "id"}},
-        "target": {"store": "lake", "prefix": "out", "format": "parquet"},
-    }
     alone, memory = [encode()], []
-    job_id = tenant.http.post("/jobs/release", json=body).raise_for_status().json()["job_id"]
+    job_id = tenant.http.post("/jobs/release", json=bulk_body("out")).raise_for_status().json()["job_id"]
     started, before, stopped, next_stop = None, 0.0, 0.0, count / 20
     while True:
         job = tenant.http.get(f"/jobs/{job_id}").json()
