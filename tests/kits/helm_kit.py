@@ -1,8 +1,8 @@
 """Renders the Helm chart of deploy/helm, and validates what it makes, without a cluster.
 
 `errors_of` refuses unknown fields: in Kubernetes' own objects by the schemas of `kubernetes-validate`, in those of the
-Prometheus operator by the schemas in tests/deploy/helm/schemas, which were reduced from their definitions. Rules that
-these definitions state in CEL are not evaluated.
+Prometheus operator and of KubeRay by the schemas in tests/deploy/helm/schemas, which were reduced from their
+definitions. Rules that these definitions state in CEL are not evaluated.
 """
 
 import json
@@ -81,6 +81,10 @@ def pods(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
         name = f"{each['kind']}/{each['metadata']['name']}"
         if each["kind"] in ("StatefulSet", "Deployment"):
             yield name, each["spec"]["template"]
+        if each["kind"] == "RayCluster":
+            yield f"{name}/head", each["spec"]["headGroupSpec"]["template"]
+            for group in each["spec"]["workerGroupSpecs"]:
+                yield f"{name}/{group['groupName']}", group["template"]
 
 
 @cache
@@ -107,7 +111,12 @@ def errors_of(manifest: Manifest, version: str = VERSIONS[-1]) -> list[str]:
     place = f"{manifest['kind']}/{manifest.get('metadata', {}).get('name')}"
     if place.endswith("/None"):
         return [f"{place}: no name"]
-    return [
+    found = [
         f"{place}: {'.'.join(map(str, error.absolute_path))}: {error.message}"
         for error in _validator(manifest["kind"], manifest["apiVersion"], version).iter_errors(manifest)
     ]
+    if manifest["kind"] == "RayCluster":  # whose schema admits any pod
+        for name, pod in pods([manifest]):
+            own = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": name}, "template": pod}
+            found += errors_of(own, version)
+    return found

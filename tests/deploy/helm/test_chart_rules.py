@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from helm_kit import Manifest, of_kind, pods, render
-from test_chart import MONITORING, PEERS, STORE, VALUES, merged
+from test_chart import MONITORING, PEERS, RAY, STORE, VALUES, merged
 
-COMPONENTS = {"gateway", "redis"}
+COMPONENTS = {"gateway", "redis", "ray"}
 
 
 @pytest.fixture(params=VALUES)
@@ -35,7 +35,8 @@ def test_no_pod_can_gain_rights_or_write_to_its_root(manifests: list[Manifest]) 
         assert security["runAsNonRoot"] is True, name
         assert security["runAsUser"] >= 999, name
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}, name
-        assert pod["spec"]["automountServiceAccountToken"] is False, name
+        # the head of a Ray cluster asks for workers
+        assert pod["spec"]["automountServiceAccountToken"] is name.endswith("-ray/head"), name
         assert pod["spec"]["enableServiceLinks"] is False, name
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod["spec"]), name
     for name, container in containers(manifests):
@@ -139,6 +140,25 @@ def test_clients_reach_the_api_operators_the_other_port_and_redis_only_gateways(
     assert "egress" not in policies["test-privacy-gateway-redis"]
     closed = {each["metadata"]["name"]: each["spec"] for each in of_kind(render(), "NetworkPolicy")}
     assert "ingress" not in closed["test-privacy-gateway"]  # no peer is named, so nobody
+
+
+def test_the_ray_cluster_and_the_gateways_reach_one_port_of_each_other_and_nobody_else_does() -> None:
+    policies = {each["metadata"]["name"]: each["spec"] for each in of_kind(render(RAY), "NetworkPolicy")}
+
+    def rules(name: str, direction: str, peers: str) -> set[tuple[str, frozenset[int]]]:
+        return {
+            (peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"], frozenset(ports_of(rule)))
+            for rule in policies[name][direction] for peer in rule[peers]
+            if "app.kubernetes.io/component" in peer.get("podSelector", {}).get("matchLabels", {})
+        }  # fmt: skip
+
+    gateway, ray = "test-privacy-gateway", "test-privacy-gateway-ray"
+    every = ("ray", frozenset[int]())
+    assert rules(gateway, "ingress", "from") == {("ray", frozenset({9470}))}
+    assert ("ray", frozenset({8265})) in rules(gateway, "egress", "to")
+    assert rules(ray, "ingress", "from") == {every, ("gateway", frozenset({8265}))}
+    assert rules(ray, "egress", "to") == {every, ("gateway", frozenset({9470}))}
+    assert len(policies[ray]["ingress"]) == 2
 
 
 def test_prometheus_finds_the_port_of_metrics() -> None:

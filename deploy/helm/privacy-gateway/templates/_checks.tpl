@@ -19,6 +19,22 @@
 {{- if and $values.networkPolicy.enabled $values.storage.objectStore.url (not $values.networkPolicy.egress.objectStore) -}}
 {{- fail "networkPolicy denies the connection to the object store: set networkPolicy.egress.objectStore" -}}
 {{- end -}}
+{{- if $values.ray.enabled -}}
+{{- if not $values.storage.objectStore.url -}}
+{{- fail "ray.enabled needs storage.objectStore.url, through which the files of jobs pass" -}}
+{{- end -}}
+{{- range $name, $_ := $values.gateway.settings -}}
+{{- if or (eq $name "JOBS_ON") (hasPrefix "RAY_" $name) -}}
+{{- fail (printf "gateway.settings.%s: with ray.enabled the chart sets it" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if gt (int $values.ray.workers.minReplicas) (int $values.ray.workers.maxReplicas) -}}
+{{- fail "ray.workers.minReplicas is above ray.workers.maxReplicas" -}}
+{{- end -}}
+{{- if and $values.networkPolicy.enabled (lt (int $values.ray.workers.minReplicas) (int $values.ray.workers.maxReplicas)) (not $values.networkPolicy.egress.kubernetes) -}}
+{{- fail "networkPolicy denies the autoscaler the API of the cluster: set networkPolicy.egress.kubernetes, or equal ray.workers.minReplicas and maxReplicas" -}}
+{{- end -}}
+{{- end -}}
 {{- if and $values.ingress.enabled (not $values.ingress.host) -}}
 {{- fail "ingress.enabled needs ingress.host" -}}
 {{- end -}}

@@ -56,6 +56,25 @@
 - name: PRIVACY_GATEWAY_STORE_URL
   value: {{ . | quote }}
 {{- end }}
+{{- if .Values.ray.enabled }}
+# The cluster calls the gateway that holds a job.
+- name: POD_IP
+  valueFrom:
+    fieldRef: {fieldPath: status.podIP}
+- name: PRIVACY_GATEWAY_JOBS_ON
+  value: ray
+- name: PRIVACY_GATEWAY_RAY_URL
+  value: http://{{ include "ray.name" . }}-head-svc:8265
+- name: PRIVACY_GATEWAY_RAY_TOKEN
+  valueFrom:
+    secretKeyRef: {name: {{ .Values.ray.token.secret }}, key: {{ .Values.ray.token.key }}}
+- name: PRIVACY_GATEWAY_RAY_PORT
+  value: "9470"
+- name: PRIVACY_GATEWAY_RAY_GATEWAY_URL
+  value: http://$(POD_IP):9470
+- name: PRIVACY_GATEWAY_RAY_PLAIN_HTTP
+  value: "true"
+{{- end }}
 {{- range $name, $value := .Values.gateway.settings }}
 - name: PRIVACY_GATEWAY_{{ $name }}
   value: {{ include "gateway.settingValue" $value | quote }}
