@@ -140,6 +140,7 @@ class Sharded(Generic[Plan]):
         folder has a plan, it returns that one, reads no input and asks for nothing.
     missing: the numbers of the parts that the folder has not.
     draw: draw these parts, each after its charge, and write each to encrypted files of its own. It may be repeated.
+        Without parts, it reports how far the job is.
     finish: make the result of all parts.
     """
 

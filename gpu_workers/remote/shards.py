@@ -9,8 +9,9 @@ This is the one module that imports Ray, and only where a job is sharded.
 
 import logging
 import os
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from core.errors import JobFailed
@@ -23,6 +24,7 @@ ACTORS_MAX = 1000  # that wait for nodes, which an autoscaler may add, or work
 _DEATHS_MAX = 3  # of actors at one part; more often, the part fails the job
 _STARTS_FAILED_MAX = 100
 _LEAVE_S_MAX = 5.0
+_SHOW_S = 2.0  # between two looks at the parts that are written
 
 
 def _unreported(stage: str, fraction: float, metrics: Mapping[str, float] | None = None, /) -> None:
@@ -75,10 +77,10 @@ class ShardedOnCluster:
         missing = list(self._sharded.missing(order, plan))
         if missing:
             self._channel.checkpoint()  # of the plan, which the actors fetch
-            self._draw(order, missing, report)
+            self._draw(order, missing, report, lambda: self._sharded.draw(order, plan, [], report, charge))
         return self._sharded.finish(order, plan)
 
-    def _draw(self, order: JobOrder, missing: list[int], report: ReportProgress) -> None:
+    def _draw(self, order: JobOrder, missing: list[int], report: ReportProgress, show: Callable[[], None]) -> None:
         import ray
 
         ray.init(address="auto", log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=False)
@@ -89,6 +91,7 @@ class ShardedOnCluster:
         deaths: Counter[int | None] = Counter()
         actors: set[Any] = set()
         leaving: list[Any] = []
+        shown_at = time.monotonic()
         running: dict[Any, tuple[Any, int | None]] = {}  # the part of each actor that works; None while it starts
         try:
             while drawn < wanted:
@@ -114,6 +117,9 @@ class ShardedOnCluster:
                     drawn += 1
                     self._channel.add({name: (blob, size) for name, (blob, size) in answer.result.items()})
                     report("drawing", drawn / wanted)
+                    if drawn == wanted or time.monotonic() - shown_at >= _SHOW_S:
+                        show()
+                        shown_at = time.monotonic()
                 if missing:
                     part = missing.pop(0)
                     running[shard.draw.remote(part)] = shard, part
