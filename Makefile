@@ -144,6 +144,7 @@ bench-finetune: setup
 soak: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.whole_system --gateways 2 --kills 100
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.whole_system --gateways 4 --kills 100
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.bulk_kills --kills 100
 
 ## mutants: seed bugs in the ledger's scripts, in the service and in the workers, and see that the tests catch each
 ##   (an hour)
