@@ -130,7 +130,7 @@ def written(
         f"Error rate of each bound: {ERROR_RATE:g}. Each section names the run that it is from: a later run may repeat "
         "the sections alone whose code has changed (`make audit-changed`)."
     )
-    titles = list(kept) or list(new)
+    titles = dict.fromkeys([*kept, *new])  # a section that is new comes last
     blocks = {title: f"### {title}\n\n{new.get(title) or old[title]}" for title in titles}
     parts = ["# Last run of the audits", figures]
     parts += [block for block in blocks.values() if "| bug |" not in block]
