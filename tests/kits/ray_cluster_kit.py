@@ -28,6 +28,7 @@ class RayCluster:
         self._environment = clean_environment() | {
             "PATH": f"{ENVIRONMENT / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": f"{ROOT}:{TESTS}",
             "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_automatic_object_spilling_enabled": "false",
             "RAY_TMPDIR": str(self.folder), "PRIVACY_GATEWAY_STORE_URL": f"file://{store}",
         }  # fmt: skip
         self._log = (folder / "cluster.log").open("ab")

@@ -51,6 +51,9 @@ spec:
         {{- include "ray.token" $root | nindent 8 }}
         - name: RAY_USAGE_STATS_ENABLED
           value: "0"
+        # an option of Ray's core by its name
+        - name: RAY_automatic_object_spilling_enabled
+          value: "false"
         - name: PRIVACY_GATEWAY_STORE_URL
           value: {{ $root.Values.storage.objectStore.url | quote }}
         - name: PRIVACY_GATEWAY_RAY_PLAIN_HTTP
