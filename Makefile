@@ -48,7 +48,7 @@ run: setup
 ## test: what runs in the process of the tests (5 minutes on 2 cores); `check` runs the rules for the source itself.
 ##   Fails if a file or the sum takes far more of a processor than the aims in docs/contributing.md; machines differ.
 test: setup
-	$(PYTEST) -m "not system and not slow and not long" --file-seconds 20 --sum-seconds 720
+	$(PYTEST) -m "not system and not slow and not long" --file-seconds 20 --sum-seconds 800
 
 ## test-system: gateways, workers, jobs, commands and a browser as processes of their own
 test-system: setup
