@@ -7,7 +7,10 @@ from gateway_kit import Gateway
 from inprocess_kit import Gateway as InProcessGateway
 
 # These need what another call made, a token, a job that has ended, a model, or a store of the operator.
-OTHERWISE = {"POST /restore", "POST /jobs/release", "POST /jobs/{job_id}/sample", "POST /finetuned/{name}/predict"}
+OTHERWISE = {
+    "POST /restore", "POST /jobs/release", "POST /jobs/{job_id}/sample", "POST /finetuned/{name}/predict",
+    "POST /v1/batches",
+}  # fmt: skip
 
 
 def operations_of(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
