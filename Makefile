@@ -100,6 +100,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.integer_encoder --data $(DATA)
 	$(BIN)/python -m benchmarks.processes
+	$(BIN)/python -m benchmarks.bulk --data $(DATA)
 	$(BIN)/python -m benchmarks.small_requests
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.pii --data $(DATA)
