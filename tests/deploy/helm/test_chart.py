@@ -13,7 +13,6 @@ import yaml
 from helm_kit import CHART, EXAMPLES, VERSIONS, Manifest, Values, errors_of, of_kind, pods, read, render, rendered
 from tiers import cells
 
-from gpu_workers.remote.channel import ClusterSettings
 from service.config.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -22,6 +21,16 @@ STORE = {
     "storage": {"objectStore": {"url": "s3://bucket/prefix"}},
     "networkPolicy": {"egress": {"objectStore": ANYWHERE}},
 }
+EXTERNAL = {
+    "redis": {"mode": "external", "external": {"secret": "ledger"}},
+    "networkPolicy": {"egress": {"redis": ANYWHERE}},
+}
+RAY = {
+    "ray": {"enabled": True, "worker": {"gpus": 1}},
+    "networkPolicy": {"egress": {"clusterApi": [{"to": [{"ipBlock": {"cidr": "10.1.0.1/32"}}], "ports": [6443]}]}},
+}
+MONITORING = {"monitoring": {name: {"enabled": True} for name in ("serviceMonitor", "alertRules", "dashboards")}}
+PEERS = {"networkPolicy": {"clients": [{"podSelector": {}}], "operators": [{"namespaceSelector": {}}]}}
 
 
 def merged(*values: Values) -> Values:
@@ -33,18 +42,11 @@ def merged(*values: Values) -> Values:
     return result
 
 
-EXTERNAL = {
-    "redis": {"mode": "external", "external": {"secret": "ledger"}},
-    "networkPolicy": {"egress": {"redis": ANYWHERE}},
-}
-RAY = merged(STORE, {"ray": {"enabled": True}, "networkPolicy": {"egress": {"kubernetes": ANYWHERE}}})
-MONITORING = {"monitoring": {name: {"enabled": True} for name in ("serviceMonitor", "alertRules", "dashboards")}}
-PEERS = {"networkPolicy": {"clients": [{"podSelector": {}}], "operators": [{"namespaceSelector": {}}]}}
 SWITCHES: dict[str, Values] = {
     "external-redis": EXTERNAL, "object-store": STORE, "gpus": {"gateway": {"gpus": 2, "runtimeClassName": "nvidia"}},
     "no-policies": {"networkPolicy": {"enabled": False}}, "peers": PEERS, "monitoring": MONITORING,
     "ingress": {"ingress": {"enabled": True, "host": "gateway.example.com"}},
-    "ray": RAY, "no-budget": {"disruptionBudget": {"enabled": False}},
+    "no-budget": {"disruptionBudget": {"enabled": False}}, "ray": merged(STORE, RAY),
 }  # fmt: skip
 
 
@@ -65,22 +67,24 @@ EVERYTHING = merged(
             "adminPasswordKey": "admin", "archiverPasswordKey": "archiver", "priorityClassName": "high",
             "podAnnotations": {"note": "text"},
         },
-        "ray": {
-            "image": {"digest": "sha256:" + "0" * 64}, "token": {"secret": "ray", "key": "token"},
-            "secretEnvironment": {"PRIVACY_GATEWAY_STORE_OPTIONS": {"secret": "store", "key": "jobs"}},
-            "workers": {
-                "gpus": 1, "serviceAccountName": "store", "nodeSelector": {"disk": "fast"},
-                "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
-            },
-        },
         "service": {"type": "LoadBalancer", "annotations": {"note": "text"}},
         "serviceAccount": {"annotations": {"role": "store"}},
         "ingress": {"enabled": True, "host": "gateway.example.com", "className": "nginx", "tlsSecret": "certificate"},
         "autoscaling": {"enabled": True},
+        "ray": {
+            "image": {"digest": "sha256:" + "0" * 64}, "serviceAccount": {"annotations": {"role": "store of jobs"}},
+            "secretEnvironment": {"PRIVACY_GATEWAY_STORE_OPTIONS": {"secret": "store-of-jobs", "key": "options"}},
+            "worker": {
+                "runtimeClassName": "nvidia", "nodeSelector": {"gpu": "true"},
+                "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+            },
+        },
         "networkPolicy": {"egress": dict.fromkeys(("upstreams", "webhooks", "traces"), ANYWHERE)},
     },
 )  # fmt: skip
-VALUES = {"default": {}, "everything": EVERYTHING} | {name: helm_kit.example(name) for name in EXAMPLES}
+VALUES = {"default": {}, "everything": EVERYTHING, "ray": SWITCHES["ray"]} | {
+    name: helm_kit.example(name) for name in EXAMPLES
+}
 
 
 @pytest.fixture(params=VALUES)
@@ -92,8 +96,8 @@ def container(manifests: list[Manifest], name: str = "gateway") -> dict[str, Any
     return next(each for _, pod in pods(manifests) for each in pod["spec"]["containers"] if each["name"] == name)
 
 
-def environment(manifests: list[Manifest], name: str = "gateway") -> dict[str, str]:
-    return {each["name"]: each.get("value", "") for each in container(manifests, name)["env"]}
+def environment(manifests: list[Manifest]) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in container(manifests)["env"]}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -154,8 +158,9 @@ def test_the_gateway_has_every_variable_as_a_setting_and_reads_its_value(
     secrets = {"MASTER_KEY": "0" * 64, "ADMIN_KEY": "a" * 40, "INFILL_API_KEY": "key", "REDIS_URL": "redis://r:6379/0"}
     secrets |= {"STORE_OPTIONS": "{}"}
     for name, value in variables.items():
-        value = value.replace("$(POD_IP)", "10.0.0.7")
-        monkeypatch.setenv(name, value or secrets.get(name.removeprefix(prefix), "k" * 16))
+        monkeypatch.setenv(
+            name, value.replace("$(POD_IP)", "10.2.0.7") or secrets.get(name.removeprefix(prefix), "k" * 16)
+        )
     settings = Settings()
     assert (settings.port, settings.admin_port, str(settings.data_dir)) == (8000, 9464, "/data/gateway")
 
@@ -165,27 +170,6 @@ def test_numbers_and_lists_reach_the_gateway_unchanged() -> None:
     assert shown["PRIVACY_GATEWAY_JOB_MEMORY_BYTES_MAX"] == "8589934592"
     assert shown["PRIVACY_GATEWAY_EPSILON_MIN"] == "0.01"
     assert shown["PRIVACY_GATEWAY_DEVICES"] == '["cuda:0"]'
-
-
-def test_jobs_run_on_the_cluster_of_the_chart() -> None:
-    assert of_kind(render(STORE), "RayCluster") == []
-    found = render(merged(RAY, {"gateway": {"settings": {"JOB_THREADS": 2}}}))
-    [cluster] = of_kind(found, "RayCluster")
-    gateway, node = environment(found), environment(found, "ray")
-    assert gateway["PRIVACY_GATEWAY_RAY_URL"] == f"http://{cluster['metadata']['name']}-head-svc:8265"
-    assert gateway["PRIVACY_GATEWAY_RAY_GATEWAY_URL"] == "http://$(POD_IP):9470"
-    assert node["RAY_AUTH_MODE"] == "token"
-    assert (node["PRIVACY_GATEWAY_STORE_URL"], node["PRIVACY_GATEWAY_JOB_THREADS"]) == ("s3://bucket/prefix", "2")
-    assert ClusterSettings.model_fields.keys() >= {
-        name.removeprefix("PRIVACY_GATEWAY_").lower() for name in node if name.startswith("PRIVACY_GATEWAY_")
-    }
-    assert f"RAY_VERSION={cluster['spec']['rayVersion']}\n" in (ROOT / "deploy" / "ray.Dockerfile").read_text()
-    assert cluster["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
-    assert cluster["spec"]["enableInTreeAutoscaling"] is True
-    [fixed] = of_kind(render(merged(RAY, {"ray": {"workers": {"minReplicas": 4}}})), "RayCluster")
-    assert fixed["spec"]["enableInTreeAutoscaling"] is False
-    [(_, head), _] = pods([fixed])
-    assert head["spec"]["automountServiceAccountToken"] is False
 
 
 def test_a_pod_has_the_time_that_running_requests_may_take() -> None:
@@ -208,8 +192,6 @@ def test_a_volume_makes_a_stateful_set_and_a_store_a_deployment() -> None:
 def test_the_notes_name_every_secret_that_must_exist(name: str) -> None:
     values = VALUES[name]
     needed = set(re.findall(r"'secretKeyRef': \{'name': '([^']+)'", str(list(pods(render(values))))))
-    own = {
-        each["secret"] for part in ("gateway", "ray")
-        for each in values.get(part, {}).get("secretEnvironment", {}).values()
-    }  # fmt: skip
+    variables = [values.get(part, {}).get("secretEnvironment", {}) for part in ("gateway", "ray")]
+    own = {each["secret"] for one in variables for each in one.values()}
     assert needed - own <= set(re.findall(r"^  ([a-z-]+): ", helm_kit.notes(values), re.MULTILINE))

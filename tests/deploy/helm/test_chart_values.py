@@ -8,7 +8,7 @@ import yaml
 from helm_kit import CHART, Values, errors_of, render, rendered
 from helm_python import HelmError
 from helm_settings import CHART_SETS, SECRET_SETTINGS, setting_names
-from test_chart import ANYWHERE, EVERYTHING, MONITORING, RAY, STORE, merged
+from test_chart import EVERYTHING, MONITORING, STORE, merged
 
 SCHEMA: dict[str, Any] = yaml.safe_load((CHART / "values.schema.json").read_text())
 
@@ -67,6 +67,8 @@ WRONG: dict[str, Values] = {
     "destination without peers": {"networkPolicy": {"egress": {"upstreams": [{"to": [], "ports": [443]}]}}},
     "destination without ports": {"networkPolicy": {"egress": {"upstreams": [{"to": [{"podSelector": {}}]}]}}},
     "cidr": {"networkPolicy": {"egress": {"webhooks": [{"to": [{"ipBlock": {"cidr": "anywhere"}}], "ports": [443]}]}}},
+    "key of a worker": {"ray": {"secretEnvironment": {"PRIVACY_GATEWAY_MASTER_KEY": {"secret": "a", "key": "b"}}}},
+    "no workers": {"ray": {"worker": {"maxReplicas": 0}}},
     "interval": {"monitoring": {"serviceMonitor": {"interval": "often"}}},
     # combinations
     "autoscaling with volumes": {"autoscaling": {"enabled": True}},
@@ -75,10 +77,6 @@ WRONG: dict[str, Values] = {
     "external redis that is denied": {"redis": {"mode": "external", "external": {"secret": "ledger"}}},
     "store that is denied": {"storage": {"objectStore": {"url": "s3://bucket"}}},
     "ingress without a host": {"ingress": {"enabled": True}},
-    "ray with volumes": {"ray": {"enabled": True}, "networkPolicy": {"egress": {"kubernetes": ANYWHERE}}},
-    "ray and a cluster of settings": merged(RAY, {"gateway": {"settings": {"RAY_URL": "https://ray"}}}),
-    "ray backwards": merged(RAY, {"ray": {"workers": {"minReplicas": 9}}}),
-    "autoscaler of ray that is denied": merged(STORE, {"ray": {"enabled": True}}),
     "two gateways with volumes": {"gateway": {"replicas": 2}},
 }  # fmt: skip
 

@@ -11,6 +11,15 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Takes variables with the secrets that have their values. */}}
+{{- define "gateway.secretVariables" -}}
+{{- range $name, $from := . }}
+- name: {{ $name }}
+  valueFrom:
+    secretKeyRef: {name: {{ $from.secret }}, key: {{ $from.key }}}
+{{- end }}
+{{- end -}}
+
 {{- define "gateway.redisHost" -}}
 {{ include "gateway.fullname" . }}-redis
 {{- end -}}
@@ -56,8 +65,12 @@
 - name: PRIVACY_GATEWAY_STORE_URL
   value: {{ . | quote }}
 {{- end }}
+{{- range $name, $value := .Values.gateway.settings }}
+- name: PRIVACY_GATEWAY_{{ $name }}
+  value: {{ include "gateway.settingValue" $value | quote }}
+{{- end }}
 {{- if .Values.ray.enabled }}
-# The cluster calls the gateway that holds a job.
+# Only the gateway that holds a job answers for it, so the cluster calls this pod.
 - name: POD_IP
   valueFrom:
     fieldRef: {fieldPath: status.podIP}
@@ -67,7 +80,7 @@
   value: http://{{ include "ray.name" . }}-head-svc:8265
 - name: PRIVACY_GATEWAY_RAY_TOKEN
   valueFrom:
-    secretKeyRef: {name: {{ .Values.ray.token.secret }}, key: {{ .Values.ray.token.key }}}
+    secretKeyRef: {name: {{ .Values.ray.secret }}, key: {{ .Values.ray.tokenKey }}}
 - name: PRIVACY_GATEWAY_RAY_PORT
   value: "9470"
 - name: PRIVACY_GATEWAY_RAY_GATEWAY_URL
@@ -75,13 +88,5 @@
 - name: PRIVACY_GATEWAY_RAY_PLAIN_HTTP
   value: "true"
 {{- end }}
-{{- range $name, $value := .Values.gateway.settings }}
-- name: PRIVACY_GATEWAY_{{ $name }}
-  value: {{ include "gateway.settingValue" $value | quote }}
-{{- end }}
-{{- range $name, $from := .Values.gateway.secretEnvironment }}
-- name: {{ $name }}
-  valueFrom:
-    secretKeyRef: {name: {{ $from.secret }}, key: {{ $from.key }}}
-{{- end }}
+{{- include "gateway.secretVariables" .Values.gateway.secretEnvironment }}
 {{- end -}}
