@@ -23,12 +23,13 @@ from typing import Any
 from gateway_kit import Gateway, Tenant, free_port
 from ray_cluster_kit import RayCluster
 from ray_kit import RayGateway, settings_of
+from wait_kit import until
 
 from benchmarks.bulk import SENTENCES, bulk_body, write_source
 from benchmarks.kit import arguments, head, machine, reviews, row, running
 
 ACTORS = 2
-PARTS_OF_NODE, DELAY_S = 20, 2.0
+PARTS_OF_NODE, DELAY_S = 12, 2.0
 
 
 def finished(tenant: Tenant, path: str, body: dict[str, Any], look: Callable[[], int]) -> tuple[list[float], float]:
@@ -105,10 +106,10 @@ def control_plane(nodes: int) -> None:
         try:
             alone, added = None, 0
             for count in (1, nodes):
-                while added < count:
+                while added < count:  # one after another: nodes that start together time out on few cores
                     ray.add_node()
                     added += 1
-                time.sleep(20)  # until the nodes have joined
+                    until(lambda: ray.alive() == added + 1, "the node has not joined")  # noqa: B023
                 parts = PARTS_OF_NODE * count
                 body = {"name": "toy", "question": "Is it?", "epsilon": 0.5, "answers": [True, False] * parts}
                 draws = folder / "draws"

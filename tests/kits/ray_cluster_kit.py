@@ -57,6 +57,12 @@ class RayCluster:
     def add_node(self, cpus: int = 1) -> subprocess.Popen[bytes]:
         return self._start(f"--address=127.0.0.1:{self.port}", f"--num-cpus={cpus}")
 
+    def alive(self) -> int:
+        """How many nodes the cluster has, with its head."""
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        found = httpx.get(f"{self.url}/nodes?view=summary", headers=headers, timeout=20).json()["data"]["summary"]
+        return sum(node["raylet"]["state"] == "ALIVE" for node in found)
+
     @staticmethod
     def processes(what: str) -> list[int]:
         """The processes of this machine whose command line begins so."""
