@@ -1,7 +1,8 @@
 """The interface between the gateway and the code of a job: orders, messages, files, checkpoints and results.
 
-The messages pass over a socket that only the gateway and the process of the job can access. The files are in the job's
-folder; a checkpoint holds the state that one attempt stores for the next one.
+The messages pass over a socket that only the gateway and the process of the job can access, or as bounded JSON of the
+forms that their fields declare (`gpu_workers.remote.wire`). The files are in the job's folder; a checkpoint holds the
+state that one attempt stores for the next one.
 
 Guarantee: a name that `is_plain` accepts stays in the folder that it is joined to. `snapshot` links whole files that
 the folder had at one moment, while the job's process may replace them.
@@ -12,11 +13,14 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
-from core.errors import JobFailed, JobFilesLost
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
+
+from core.errors import BadCorpus, JobFailed, JobFilesLost
 from core.files.disk import FileVersion, file_version, sync_folder
 from core.files.encrypted_file import decrypt, encrypt, read_encrypted
+from core.redis.names import check_label
 
 BUDGET = "budget-exhausted"  # why a part is not held that the budget does not admit
 INPUT = "input"  # the file that holds the uploaded data
@@ -75,42 +79,74 @@ class JobOrder:
         return read_encrypted(self.folder / INPUT, self.key, INPUT)
 
 
+Count = Annotated[int, Field(ge=0, le=10**12)]
+
+
+class Wire(BaseModel):
+    """The base of what passes as JSON. Its configuration is also that of the messages within it."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True, revalidate_instances="always"
+    )
+
+
+class _ProblemFields(Wire):
+    model_config = ConfigDict(from_attributes=True)
+
+    code: str = Field(max_length=64)
+    detail: str = Field(max_length=1000)
+    reason: str = Field(max_length=64)
+    line: Count | None
+    count: Count | None
+    faults: Sequence[Mapping[str, Any]] = Field(max_length=1000)
+
+
+def _problem(value: Any) -> JobFailed:
+    fields = _ProblemFields.model_validate(value)
+    kind = {each.code: each for each in (BadCorpus, JobFilesLost)}.get(fields.code, JobFailed)
+    return kind(**fields.model_dump(exclude={"code"}))
+
+
+# An error whose words are fixed. Its code selects the class.
+Problem = Annotated[JobFailed, PlainValidator(_problem), PlainSerializer(_ProblemFields.model_validate, _ProblemFields)]
+
+
 @dataclass(frozen=True)
 class JobProgress:
-    stage: str
-    fraction: float
-    metrics: Mapping[str, float] | None = None
+    stage: Annotated[str, AfterValidator(check_label)]
+    fraction: Annotated[float, Field(ge=0, le=1)]
+    metrics: Mapping[str, int | float] | None = None
 
 
 @dataclass(frozen=True)
 class HoldRequested:
     """The job knows the size of a part: its rows, and of how many rows of each subject it consists, if it has any."""
 
-    part: int
-    rows: int
-    subjects: Mapping[str, int] | None = field(default=None, repr=False)
+    part: Count
+    rows: Count
+    subjects: Mapping[str, Count] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class Held:
     """The gateway's answer: the job owns the hold of the part, or why not."""
 
-    part: int
-    problem: JobFailed | None = None
+    part: Count
+    problem: Problem | None = None
 
 
 @dataclass(frozen=True)
 class ChargeRequested:
-    """The job is about to draw noise, of this part or at all. It draws none before it receives `Charged`."""
+    """The job is about to draw noise, of this part or, for None, at all. It draws none before it receives `Charged`."""
 
-    part: int | None = None
+    part: Count | None
 
 
 @dataclass(frozen=True)
 class Charged:
     """The gateway's answer: the ledger has spent the hold of the job or the part, in this attempt or an earlier one."""
 
-    part: int | None = None
+    part: Count | None
 
 
 @dataclass(frozen=True)
@@ -122,7 +158,7 @@ class Succeeded:
 
 @dataclass(frozen=True)
 class Failed:
-    problem: JobFailed
+    problem: Problem
 
 
 # Runs a job and returns its result: counts, names and fixed words, never text. Raises JobFailed.

@@ -46,7 +46,6 @@ def run(job_id: str, folder: Path) -> None:
     """Raises as `Channel`."""
     channel = Channel(job_id, folder)
     order = channel.order
-    channel.begin(saves=True)
     if order.memory_bytes_max:
         limit_memory(order.memory_bytes_max)
     function = job_function(order.entry_point)

@@ -32,10 +32,11 @@ from core.errors import StorageFull, StoreUnavailable
 from core.files.processes import FileLock
 from gpu_workers.jobs.manifests import Listed, Manifest, fetch_files, save_changed
 from gpu_workers.jobs.process import Exchange
-from gpu_workers.jobs.protocol import RUN_LOCK, ChargeRequested, Failed, HoldRequested, Succeeded
+from gpu_workers.jobs.protocol import RUN_LOCK, ChargeRequested, HoldRequested, Wire
 from gpu_workers.remote import wire
 
 Result = TypeVar("Result")
+_Messages = queue.SimpleQueue[Any]
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders below it are made with mode 0700 and a random name
 _NAME = "privacy-gateway-job-"
@@ -87,6 +88,16 @@ def memory_folder() -> tuple[Path, FileLock]:
     return folder, lock
 
 
+def _taken(messages: _Messages, timeout_s: float) -> list[Any]:
+    """Messages of the queue, as many as one request may have; none after the timeout."""
+    taken: list[Any] = []
+    with contextlib.suppress(queue.Empty):
+        taken.append(messages.get(timeout=timeout_s))
+        while len(taken) < wire.MESSAGES_MAX:
+            taken.append(messages.get_nowait())
+    return taken
+
+
 class GatewayLost(Exception):
     """The gateway refuses the session, or gives no answer."""
 
@@ -96,8 +107,9 @@ class Channel:
     directory. `exchange`: the messages, as of a process on the gateway's machine."""
 
     def __init__(self, job_id: str, folder: Path, token: str = "", names: Collection[str] | None = None) -> None:
-        """Exchange the token, by default that of the environment, for the order, and fetch the job's files, or those of
-        these names.
+        """Exchange the token, by default that of the environment, for the order, fetch the job's files, and exchange
+        messages from then on. Files that change become checkpoints, in time. With `names`, only these files are
+        fetched, and none become checkpoints.
 
         Raises GatewayLost, also for a token that was used before; BlobMissing, JobFilesLost, StoreUnavailable,
         StorageFull; ValueError or OSError for an environment that cannot be used.
@@ -121,30 +133,34 @@ class Channel:
         files = {name: each for name, each in opened.files.items() if names is None or name in names}
         self._known = asyncio.run(fetch_files(self._store, self._prefix, files, folder))
         self._confirmed = self._known.files
-        self._saving, self._lock, self._wake = threading.Lock(), threading.Lock(), threading.Event()
-        self._outbox: list[wire.Message] = []
-        self._first = self._seen = self._asked = 0
-        self._unsaved: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._finished = threading.Event()
-        self._saves = False
+        self._saving = threading.RLock()
+        self._unsent: _Messages = queue.SimpleQueue()
+        self._unsaved: _Messages = queue.SimpleQueue()  # they are sent once the files of that moment are stored
+        self._saves = names is None
         self.exchange = Exchange(self._send)
+        works = (self._exchange_regularly, self._save_regularly)[: 1 + self._saves]
+        self._threads = [threading.Thread(target=self._or_leave, args=(work,), daemon=True) for work in works]
+        for thread in self._threads:
+            thread.start()
 
-    def begin(self, *, saves: bool) -> None:
-        """Exchange messages from now on. `saves`: whether the files that change become checkpoints, in time."""
-        self._saves = saves
-        for work in (self._exchange_regularly, self._save_regularly)[: 1 + saves]:
-            threading.Thread(target=self._or_leave, args=(work,), daemon=True).start()
-
-    def save(self, confirm: Callable[[Listed], object] = lambda _: None) -> Listed:
-        """Store what has changed, and return it. `confirm` is called with all files, if they are others than before.
-        Raises StoreUnavailable, StorageFull, OSError."""
+    def save(self) -> Listed:
+        """Store what has changed, and return it. Raises StoreUnavailable, StorageFull, OSError."""
         with self._saving:
-            known = self._known
-            found = asyncio.run(save_changed(self._store, self._prefix, self.order.folder, known))
-            if found.files != self._confirmed:
-                confirm(found.files)
-                self._known, self._confirmed = found, found.files
-            return {name: each for name, each in found.files.items() if known.files.get(name) != each}
+            known = self._known.files
+            self._known = asyncio.run(save_changed(self._store, self._prefix, self.order.folder, self._known))
+            return {name: each for name, each in self._known.files.items() if known.get(name) != each}
+
+    def checkpoint(self) -> None:
+        """Return once the files of this moment, or later ones, are the job's checkpoint."""
+        while True:
+            with contextlib.suppress(StoreUnavailable, StorageFull, OSError), self._saving:
+                self.save()
+                files = self._known.files
+                if files != self._confirmed:  # the call is repeated as long as Redis does not answer
+                    self._post("checkpoint", wire.CheckpointReport(files=dict(files)), patience_s=math.inf)
+                    self._confirmed = files
+                return
+            time.sleep(_AGAIN_S)
 
     def add(self, files: Listed) -> None:
         """Fetch files that another process of the attempt has stored. Raises as the constructor."""
@@ -157,11 +173,11 @@ class Channel:
     def finish(self, outcome: Any) -> None:
         """Send the outcome, and return once the gateway has it."""
         self._send(outcome)
-        self._finished.wait()
+        self._threads[0].join()
 
     def token(self) -> str:
         """A token for one further process."""
-        return wire.ShardToken.model_validate_json(self._or_leave(lambda: self._post("tokens"))).token
+        return self._or_leave(lambda: self._post("tokens")).decode()
 
     def leave(self) -> NoReturn:
         """End this process at once."""
@@ -175,60 +191,31 @@ class Channel:
             self.leave()
 
     def _send(self, message: Any) -> None:
-        if self._saves and not isinstance(message, ChargeRequested | HoldRequested):
-            self._unsaved.put(message)
-        else:
-            self._put(message)
-
-    def _put(self, message: Any) -> None:
-        with self._lock:
-            self._outbox.append(wire.Message.of(message))
-            self._asked += isinstance(message, ChargeRequested | HoldRequested)
-        self._wake.set()
+        waits_for_files = self._saves and not isinstance(message, ChargeRequested | HoldRequested)
+        (self._unsaved if waits_for_files else self._unsent).put(wire.SENT.validate_python(message))
 
     def _exchange_regularly(self) -> None:
-        while True:
-            self._wake.clear()
-            with self._lock:
-                messages, waits = self._outbox[: wire.MESSAGES_MAX], self._asked > self._seen
-            sent = wire.Exchanged(first=self._first, messages=messages, seen=self._seen, waits=waits)
-            answers = wire.RemoteAnswers.model_validate_json(self._post("messages", sent)).answers
-            self._seen += len(answers)
+        first = seen = asked = 0
+        messages: list[Any] = []
+        while not any(isinstance(each, wire.Outcome) for each in messages):
+            messages = _taken(self._unsent, 0 if asked > seen else wire.BEAT_S)
+            asked += sum(isinstance(each, ChargeRequested | HoldRequested) for each in messages)
+            sent = wire.Exchanged(first=first, messages=messages, seen=seen, waits=asked > seen)
+            answers = wire.ANSWERS.validate_json(self._post("messages", sent))
+            first += len(messages)
+            seen += len(answers)
             for answer in answers:
-                self.exchange.received(answer.message())
-            with self._lock:
-                del self._outbox[: len(messages)]
-                self._first += len(messages)
-                is_idle = not self._outbox and self._asked <= self._seen
-            if any(each.is_outcome for each in messages):
-                return self._finished.set()
-            if is_idle:
-                self._wake.wait(wire.BEAT_S)
-
-    def checkpoint(self) -> None:
-        """Return once the files of this moment, or later ones, are the job's checkpoint."""
-
-        def confirm(files: Listed) -> None:  # while the messages are answered, as long as Redis is not
-            self._post("checkpoint", wire.CheckpointReport(files=dict(files)), patience_s=math.inf)
-
-        while True:
-            try:
-                self.save(confirm)
-                return
-            except (StoreUnavailable, StorageFull, OSError):
-                time.sleep(_AGAIN_S)
+                self.exchange.received(answer)
 
     def _save_regularly(self) -> None:
-        message = None
-        while not isinstance(message, Succeeded | Failed):
-            message = None
-            with contextlib.suppress(queue.Empty):
-                message = self._unsaved.get(timeout=_AGAIN_S)
+        messages: list[Any] = []
+        while not any(isinstance(each, wire.Outcome) for each in messages):
+            messages = _taken(self._unsaved, _AGAIN_S)
             self.checkpoint()
-            if message is not None:
-                self._put(message)
+            for message in messages:
+                self._unsent.put(message)
 
-    def _post(self, name: str, body: wire.Wire | None = None, *, patience_s: float | None = None) -> bytes:
+    def _post(self, name: str, body: Wire | None = None, *, patience_s: float | None = None) -> bytes:
         """Raises GatewayLost if it is refused, or not answered in time."""
         content = body.model_dump_json().encode() if body else b""
         until = time.monotonic() + (self._patience_s if patience_s is None else patience_s)

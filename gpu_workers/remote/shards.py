@@ -18,7 +18,7 @@ from core.errors import JobFailed
 from gpu_workers.jobs.process import job_function, run_job
 from gpu_workers.jobs.protocol import Charge, JobOrder, ReportProgress, Sharded, Succeeded, versions
 from gpu_workers.remote.channel import Channel, ClusterSettings, keep_quiet, memory_folder
-from gpu_workers.remote.wire import Message
+from gpu_workers.remote.wire import OUTCOME
 
 ACTORS_MAX = 1000  # that wait for nodes, which an autoscaler may add, or work
 _DEATHS_MAX = 3  # of actors at one part; more often, the part fails the job
@@ -32,7 +32,7 @@ def _unreported(stage: str, fraction: float, metrics: Mapping[str, float] | None
 
 
 class Shard:
-    """An actor. Its methods return JSON of a `Message`, and raise nothing: Ray would keep the text of an error."""
+    """An actor. Its methods return an outcome as JSON, and raise nothing: Ray would keep the text of an error."""
 
     def __init__(self, job_id: str, token: str, names: list[str]) -> None:
         """Fetch the files of these names. A failure ends the process, as the death of its node would."""
@@ -40,7 +40,6 @@ class Shard:
         try:
             folder, self._lock = memory_folder()
             self._channel = Channel(job_id, folder, token, names)
-            self._channel.begin(saves=False)
             order, exchange = self._channel.order, self._channel.exchange
             self._sharded = cast("Sharded[Any]", job_function(order.entry_point))
             self._plan = self._sharded.prepare(order, exchange.report, exchange)
@@ -48,7 +47,7 @@ class Shard:
             os._exit(1)
 
     def ready(self) -> str:
-        return Message.of(Succeeded({})).model_dump_json()
+        return OUTCOME.dump_json(Succeeded({})).decode()
 
     def leave(self) -> None:
         """Remove the files, and end the process."""
@@ -61,7 +60,7 @@ class Shard:
             self._sharded.draw(order, self._plan, [part], _unreported, charge)
             return {name: list(each) for name, each in self._channel.save().items()}
 
-        return Message.of(run_job(self._channel.order, self._channel.exchange, work)).model_dump_json()
+        return OUTCOME.dump_json(run_job(self._channel.order, self._channel.exchange, work)).decode()
 
 
 class ShardedOnCluster:
@@ -102,7 +101,7 @@ class ShardedOnCluster:
                 (done,), _ = ray.wait([*running])
                 shard, part = running.pop(done)
                 try:
-                    answer = Message.model_validate_json(ray.get(done)).message()
+                    answer = OUTCOME.validate_json(ray.get(done))
                 except ray.exceptions.RayError:  # the actor or its node has died
                     actors.discard(shard)
                     deaths[part] += 1

@@ -92,7 +92,7 @@ class RayAttempt:
 
     def send(self, message: Any) -> None:
         session = self._asking.popleft()  # requests are answered in their order
-        session.answers.append(wire.Message.of(message))
+        session.answers.append(message)
         session.more.set()
 
     def kill(self) -> None:
@@ -154,7 +154,7 @@ class RayAttempt:
         self._tokens[_digest(token)] = is_main
         return token
 
-    async def exchange(self, session: _Session, sent: wire.Exchanged) -> wire.RemoteAnswers:
+    async def exchange(self, session: _Session, sent: wire.Exchanged) -> list[Any]:
         """Take the messages that were not received before, and return the answers that were not seen. Raises
         InvalidInput."""
         for message in sent.messages[max(0, session.received - sent.first) :]:
@@ -164,19 +164,20 @@ class RayAttempt:
             session.more.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(session.more.wait(), wire.BEAT_S)
-        return wire.RemoteAnswers(answers=session.answers[sent.seen :])
+        return session.answers[sent.seen :]
 
-    def _receive(self, session: _Session, sent: wire.Message) -> None:
-        try:
-            message = sent.message()
-            checked_metrics(None if sent.progress is None else sent.progress.metrics)
-        except ValueError as error:
-            raise InvalidInput(str(error), field="messages") from None
+    def _receive(self, session: _Session, message: wire.Sent) -> None:
+        is_outcome = isinstance(message, wire.Outcome)
         if isinstance(message, protocol.ChargeRequested | protocol.HoldRequested):
             self._asking.append(session)
-        elif not isinstance(message, protocol.JobProgress) and not (session.is_main and sent.is_outcome):
+        elif is_outcome and not session.is_main:
             raise InvalidInput("not a message of this process", field="messages")
-        self._has_outcome |= sent.is_outcome
+        elif isinstance(message, protocol.JobProgress):
+            try:
+                checked_metrics(message.metrics)
+            except ValueError as error:
+                raise InvalidInput(str(error), field="messages") from None
+        self._has_outcome |= is_outcome
         if isinstance(message, protocol.Succeeded):
             self._collecting = self._collecting or asyncio.create_task(self._collect(message))
         else:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
+from gpu_workers.jobs.protocol import Wire
 from gpu_workers.remote import wire
 from service.capability import Capability
 from service.config.settings import Settings
@@ -18,7 +19,7 @@ from service.jobs.remote import RemoteStart
 from service.parts import Part, Parts
 from service.ray.attempts import RayAttempt, RayJobs, SessionRefused
 
-Model = TypeVar("Model", bound=wire.Wire)
+Model = TypeVar("Model", bound=Wire)
 
 router = APIRouter(prefix=f"{wire.PREFIX}/{{job_id}}", include_in_schema=False)
 
@@ -50,7 +51,7 @@ async def exchange(attempt: AttemptDep, secret: CredentialDep, request: Request)
     attempt.session(secret)
     sent = await _body(request, wire.Exchanged)
     answers = await attempt.exchange(attempt.session(secret), sent)
-    return Response(answers.model_dump_json(), media_type="application/json")
+    return Response(wire.ANSWERS.dump_json(answers), media_type="application/json")
 
 
 @router.post("/checkpoint")
@@ -65,7 +66,7 @@ async def take_checkpoint(attempt: AttemptDep, secret: CredentialDep, request: R
 async def make_token(attempt: AttemptDep, secret: CredentialDep) -> Response:
     """Make a token for a process that draws shards."""
     attempt.main_session(secret)
-    return Response(wire.ShardToken(token=attempt.new_token()).model_dump_json(), media_type="application/json")
+    return Response(attempt.new_token(), media_type="text/plain")
 
 
 async def _body(request: Request, model: type[Model]) -> Model:

@@ -152,7 +152,7 @@ class Thread:
         self._say(self._on_message, JobProgress(stage, fraction, metrics))
 
     def _charge(self) -> None:
-        self._say(self._on_message, ChargeRequested())
+        self._say(self._on_message, ChargeRequested(None))
         self._charged.wait()
         if self._is_killed:
             raise Killed

@@ -242,10 +242,12 @@ def test_what_a_process_may_not_send_is_refused(calm: Cluster) -> None:
     process = opened(calm, tenant)
     files = {name: list(each) for name, each in process.order.files.items()}
     progress = {"stage": "working", "fraction": 0.5, "metrics": None}
+    problem = {"code": "job-failed", "detail": "x", "reason": "x", "line": None, "count": None, "faults": []}
     for body in (
-        {"progress": progress | {"stage": "the walrus signs"}}, {"progress": progress | {"fraction": 2}},
-        {"progress": progress | {"metrics": {"walrus": 1}}}, {"progress": progress | {"more": 1}}, {}, {"walrus": 1},
-        {"charged": [None]}, {"hold": {"part": -1, "rows": 1, "subjects": None}},
+        progress | {"stage": "the walrus signs"}, progress | {"fraction": 2}, progress | {"metrics": {"walrus": 1}},
+        progress | {"metrics": {"step": "1"}}, progress | {"more": 1}, {}, {"walrus": 1}, {"part": 1, "problem": None},
+        {"part": "1"}, {"part": -1, "rows": 1, "subjects": None}, {"problem": problem | {"detail": "walrus" * 200}},
+        {"problem": None}, {"result": [1]}, ["working", 0.5], None,
     ):  # fmt: skip
         answer = process.send(body, first=100)
         assert (answer.status_code, "walrus" in answer.text) == (422, False), body
@@ -270,15 +272,15 @@ def test_a_process_for_shards_may_charge_and_no_more(calm: Cluster) -> None:
     tenant = gateway.tenant()
     process = opened(calm, tenant)
     job_id = process.order.order.folder.name
-    shard = Process(gateway, job_id, process.post("tokens").json()["token"])
+    shard = Process(gateway, job_id, process.post("tokens").text)
     assert shard.open().status_code == 200
     for name, body in (("tokens", None), ("checkpoint", {"files": {}})):
         assert shard.post(name, body).status_code == 401
-    asked = {"charge": [None]}
-    answered = until_true(lambda: shard.send(asked, waits=True).json()["answers"])
-    assert [answer["charged"] for answer in answered] == [[None]]
-    assert shard.send(asked).json()["answers"] == answered, "a repeated request is the same one"
-    assert process.send().json()["answers"] == [], "the answer is for who asked"
+    asked = {"part": None}
+    answered = until_true(lambda: shard.send(asked, waits=True).json())
+    assert answered == [asked], "the same form says that it is charged"
+    assert shard.send(asked).json() == answered, "a repeated request is the same one"
+    assert process.send().json() == [], "the answer is for who asked"
     assert shard.send(asked, {"result": {"rows": 1}}).status_code == 422
     assert tenant.committed("record") == 0.5
 
