@@ -45,10 +45,9 @@ run: setup
 	  || $(BIN)/privacy-gateway key create dev --key-file $(DATA_DIR)/dev.key
 	@exec $(BIN)/privacy-gateway serve --host $(HOST) --port $(PORT) --sign-in $(DATA_DIR)/dev.key
 
-## test: what runs in the process of the tests (5 minutes on 2 cores); `check` runs the rules for the source itself.
-##   Fails if a file or the sum takes far more of a processor than the aims in docs/contributing.md; machines differ.
+## test: what runs in the process of the tests (5 minutes on 2 cores); `check` runs the rules for the source itself
 test: setup
-	$(PYTEST) -m "not system and not slow and not long" --file-seconds 20 --sum-seconds 800
+	$(PYTEST) -m "not system and not slow and not long"
 
 ## test-system: gateways, workers, jobs, commands and a browser as processes of their own
 test-system: setup
