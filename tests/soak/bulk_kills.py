@@ -24,7 +24,8 @@ from gateway_kit import Gateway, Tenant, children
 
 PARTS, PART_ROWS, EPSILON = 12, 1000, 3.0
 JOB = "gpu_workers.jobs.process"
-KILLS_PER_JOB_MAX = 12  # a job fails after three deaths of its process in a row, so most kills are of gateways
+KILLS_PER_JOB_MAX = 12
+STARTS_MAX = 2  # that get no further: after three, a job fails
 
 
 class Soak:
@@ -55,7 +56,7 @@ class Soak:
         }  # fmt: skip
         job_id = tenant.http.post("/jobs/release", json=body).raise_for_status().json()["job_id"]
         written: dict[str, bytes] = {}
-        deaths = 0
+        deaths, furthest = 0, -1.0
         while True:
             time.sleep(self.dice.uniform(0.1, 1.0))
             for path in (self.lake / f"out-{number}").glob("part-*"):
@@ -65,10 +66,11 @@ class Soak:
             job = self._job(tenant, job_id)
             if job is not None and job["status"] in ("succeeded", "failed", "cancelled"):
                 break
-            if kills > 0:
-                how = self.dice.choice(["process"] * (deaths < 2) + ["gateway", "gateway and Redis"])
-                killed, tenant = self._kill(how, tenant)
-                deaths += killed and how == "process"
+            if job is not None and job["progress"] > furthest:
+                deaths, furthest = 0, job["progress"]
+            if kills > 0 and deaths < STARTS_MAX:
+                killed, tenant = self._kill(self.dice.choice(["process", "gateway", "gateway and Redis"]), tenant)
+                deaths += killed
                 kills -= killed
         assert job["status"] == "succeeded", job
         files = sorted((self.lake / f"out-{number}").glob("part-*"))
