@@ -43,6 +43,7 @@ service.budget: config http releases jobs  # the estimate prices every kind of j
 service.domains: config http files jobs  # a kind of job
 service.finetune: config http files releases jobs accounting  # a kind of job; its noise is a calculation
 service.bulk: config http releases jobs domains sentdp vectors sanitize  # a kind of job for their bodies
+service.evaluation: config http jobs bulk domains sentdp vectors sanitize  # a kind of job that compares their bodies
 service.infill: config http files jobs sanitize  # a kind of job that masks as `/sanitize` does
 service.synthesis: config http releases jobs  # a kind of job
 service.sentdp: config http releases domains  # releases are made from a domain's pack
@@ -70,6 +71,7 @@ gpu_workers.models:
 gpu_workers.handlers: engine models packs finetune  # what a fine-tuning has made predicts beside the encoder
 gpu_workers.jobs:
 gpu_workers.bulk: jobs engine handlers  # runs handlers as workers do
+gpu_workers.evaluation: jobs engine handlers bulk  # runs handlers as bulk releases do
 gpu_workers.remote: jobs
 gpu_workers.domains: jobs models packs  # an own pack uses the space of the shipped one
 gpu_workers.finetune: jobs models packs  # the public axes of the bundled encoder's space
@@ -83,6 +85,7 @@ core.ledger: redis accounting files blobs
 core.reports: redis ledger accounting
 core.state: redis ledger
 core.mechanisms: accounting
+core.evaluation: accounting
 core.finetune: accounting mechanisms
 core.synthesis: accounting mechanisms
 core.text: files mechanisms
