@@ -1,7 +1,7 @@
 """What the gateway hides, which plain words it masks by mistake, and what its proxy lets out, beside other finders.
 
     python -m benchmarks.sanitising [--only de fr ...] [--show N] [--peers]   # our own texts
-    python -m benchmarks.sanitising --part tab pasteguard --data DATA [--peers]
+    python -m benchmarks.sanitising --part tab spia pasteguard --data DATA [--peers]
     python -m benchmarks.sanitising --part leaks
 
 Our own texts are written by hand, in `texts/`; `marked.py` describes their marks and the figures. The patterns and the
@@ -9,8 +9,8 @@ shipped tagger run with every entity that is masked by default. Cut: masks that 
 that begin or end with a space or punctuation. A border that a mark shares is neither.
 
 Public files are no part of the project. DATA holds `tab` (`echr_test.json` of the Text Anonymization Benchmark, or its
-cases as JSON lines) and `pasteguard` (PasteGuard's `benchmarks/pii-accuracy/test-data`). `tab`, `leaks` and `--peers`
-need `benchmarks/sanitising/install_peers`.
+cases as JSON lines), `spia` (`spia_*.jsonl` of https://github.com/maisonOP/spia) and `pasteguard` (PasteGuard's
+`benchmarks/pii-accuracy/test-data`). `tab`, `leaks` and `--peers` need `benchmarks/sanitising/install_peers`.
 """
 
 import logging
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.kit import arguments, head, row
-from benchmarks.sanitising import leaks, pasteguard, tab
+from benchmarks.sanitising import leaks, pasteguard, spia, tab
 from benchmarks.sanitising.finders import Find, finds_of
 from benchmarks.sanitising.marked import Figures, Marked, names, read, shown
 
@@ -83,13 +83,13 @@ def own_texts(files: Sequence[str], examples: int, *, peers: bool) -> None:
 def main() -> None:
     options = arguments(
         __doc__,
-        part=(["texts"], "texts, tab, pasteguard, leaks"),
+        part=(["texts"], "texts, tab, spia, pasteguard, leaks"),
         data=(Path, "folder of the public files"),
         only=(names(), "names of our own files without their ending"),
         show=(0, "print so many examples of each mistake of our own files"),
         peers=(False, "Presidio and Rampart, too"),
     )
-    if not options.data and {"tab", "pasteguard"} & {*options.part}:
+    if not options.data and {"tab", "spia", "pasteguard"} & {*options.part}:
         raise SystemExit("--data names the folder of the public files.")
     logging.disable()
     if "texts" in options.part:
@@ -97,6 +97,9 @@ def main() -> None:
     if "tab" in options.part:
         for path in sorted((options.data / "tab").glob("*.json*")):
             tab.report(path, peers=options.peers)
+    if "spia" in options.part:
+        for path in sorted((options.data / "spia").glob("*.jsonl")):
+            spia.report(path, sorted((options.data / "tab").glob("*.jsonl")))
     if "pasteguard" in options.part:
         pasteguard.report(options.data / "pasteguard", peers=options.peers)
     if "leaks" in options.part:

@@ -26,6 +26,7 @@ from core.text.mask_words import AllowLists
 from core.text.ordinary_words import is_no_name, names_nobody
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recogniser import Hit, Hits, Recogniser, Window, occurrences
+from core.text.recognisers.affiliations import public_body
 from core.text.recognisers.asked import answers_in
 from core.text.recognisers.assistants import Assistants
 from core.text.recognisers.named_forms import FORM_SCORE, named_forms, trimmed
@@ -173,10 +174,11 @@ def searched(text: str, policy: MaskPolicy) -> list[JoinedHits]:
     return join(text, policy, [search(text[window.start : window.end], policy) for window in windows(text)])
 
 
-PERSON, LOCATION, ORGANIZATION, PASSWORD, SECRET, USERNAME = (
+PERSON, LOCATION, ORGANIZATION, AFFILIATION, PASSWORD, SECRET, USERNAME = (
     "PERSON",
     "LOCATION",
     "ORGANIZATION",
+    "AFFILIATION",
     "PASSWORD",
     "SECRET",
     "USERNAME",
@@ -269,6 +271,8 @@ def find_tagged(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Ma
         if not (0 <= start < end <= len(text) and kind in looked_for and 0 <= score <= 1):
             raise RecogniserFailed
         wanted = kind in requested and score >= least(start, end, kind)
+        if wanted and kind == ORGANIZATION and AFFILIATION in requested and public_body(text, start, end):
+            continue
         if wanted and _credible(kind, text, start, end) and not assistants.have(start, end):
             place = with_numbers(text, start, end) if kind == LOCATION else (start, end)
             if kind == PERSON and " " in text[start:end] and language() in LANGUAGES:

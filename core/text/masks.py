@@ -3,7 +3,8 @@
 * Union: a character that any technique masks is masked.
 * A tagger's finding that overlaps a pattern's keeps the part outside the overlap, if that contains a letter or digit. A
   tagger's result is uncertain where a checksum is exact, and a finding over two numbers would make them one region.
-  Passwords, secrets and user names, which both find, become one region if they overlap.
+  Passwords, secrets and user names, which both find, become one region if they overlap. So do a name and a word or
+  number that identifies nobody alone (`INDIRECT`): `Ms Baker` is a person and no occupation.
 * An allow list of an own recogniser suppresses what a pattern or tagger finds within a term
   (`core.text.own_recognisers.recogniser`), before anything is combined.
 * Overlap: findings that share a character become one region. An entity takes precedence over a word for its type and
@@ -36,6 +37,7 @@ from core.text.policy import (
     ALLOW_LISTED,
     BELOW_THRESHOLD,
     ENTITIES,
+    INDIRECT,
     NO_CONTEXT,
     NUMBER,
     OVERLAPPED,
@@ -227,7 +229,8 @@ class Findings(NamedTuple):
         the pattern's type."""
         credentials = [name for name in self.names if _is_credential(name)]
         if len(credentials) < len(self.names):
-            yield [name for name in self.names if not _is_credential(name)], self.values
+            firm = [value for value in self.values if value.type not in INDIRECT]
+            yield [name for name in self.names if not _is_credential(name)], firm
         if credentials:
             others = [value for value in self.values if not _is_credential(value)]
             yield _typed(credentials, union(value for value in self.values if _is_credential(value))), others

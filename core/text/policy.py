@@ -103,6 +103,8 @@ _LABELLED, _VEHICLE = "core.text.recognisers.labelled_types", "core.text.recogni
 _SECRETS, _PASSWORDS = "core.text.recognisers.secrets", "core.text.recognisers.passwords"
 _USERNAMES, _DATES = "core.text.recognisers.usernames", "core.text.recognisers.dates"
 _COORDINATES, _CASES = "core.text.recognisers.coordinates", "core.text.recognisers.case_numbers"
+_PERSONAL, _QUANTITIES = "core.text.recognisers.personal_words", "core.text.recognisers.quantities"
+_AFFILIATIONS, _REFERENCES = "core.text.recognisers.affiliations", "core.text.recognisers.reference_numbers"
 
 
 # The thresholds of names were chosen on the texts of `benchmarks.sanitising`: a person that is missed costs more than a
@@ -168,6 +170,15 @@ ENTITIES: dict[str, EntityRow] = {
     "AGE": EntityRow(0.5, _DATES, by_words=True, default=False),
     "DATE_TIME": EntityRow(0.5, _DATES, by_form=True, default=False),
     "US_DRIVER_LICENSE": EntityRow(0.3, _PRESIDIO, default=False),
+    "NATIONALITY": EntityRow(0.5, _PERSONAL, by_words=True, default=False),
+    "OCCUPATION": EntityRow(0.5, _PERSONAL, by_words=True, default=False),
+    "RELATIONSHIP": EntityRow(0.5, _PERSONAL, by_words=True, default=False),
+    "EDUCATION": EntityRow(0.5, _PERSONAL, by_words=True, default=False),
+    "AFFILIATION": EntityRow(0.5, _AFFILIATIONS, by_words=True, default=False),
+    "QUANTITY": EntityRow(0.5, _QUANTITIES, by_words=True, default=False),
+    "DURATION": EntityRow(0.5, _QUANTITIES, by_words=True, default=False),
+    "YEAR": EntityRow(0.5, _QUANTITIES, by_words=True, default=False),
+    "REFERENCE_NUMBER": EntityRow(0.5, _REFERENCES, by_words=True, default=False),
     "PERSON": EntityRow(0.3, tagged=True),
     "LOCATION": EntityRow(0.25, tagged=True),
     "ORGANIZATION": EntityRow(0.7, tagged=True),
@@ -534,6 +545,11 @@ ONLINE = ("URL", "IP_ADDRESS", "MAC_ADDRESS", "USERNAME", "UUID")
 SECRETS = ("SECRET", "PASSWORD")
 BIRTH = ("DATE_OF_BIRTH",)
 AGES_AND_DATES = ("AGE", "DATE_TIME")
+# what identifies a person together with other facts
+INDIRECT = (
+    *("NATIONALITY", "OCCUPATION", "RELATIONSHIP", "EDUCATION", "AFFILIATION"),
+    *("QUANTITY", "DURATION", "YEAR", "REFERENCE_NUMBER"),
+)
 CARDS = ("CREDIT_CARD",)
 BANK_ACCOUNTS = (
     "IBAN_CODE",
@@ -578,6 +594,12 @@ PROFILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # cardholder data and what authenticates: PCI DSS
         "pci": ("PERSON", *CARDS, *BANK_ACCOUNTS, *SECRETS),
         "secrets": SECRETS,
+        # what identifies a person directly or together with other facts
+        "anonymise": (
+            *(*NAMES, "ORGANIZATION", *PLACES, *CONTACT, *ONLINE, *BIRTH, *AGES_AND_DATES, *INDIRECT, *CARDS),
+            *(*BANK_ACCOUNTS, *NATIONAL_NUMBERS, *DOCUMENTS, *HEALTH_NUMBERS, *VEHICLES_AND_DEVICES),
+            *(*BUSINESS_NUMBERS, *SECRETS),
+        ),
     }
 )
 

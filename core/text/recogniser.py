@@ -145,20 +145,30 @@ class Recogniser:
         return [Hit(start, end, scores[text[start:end]]) for start, end in occurrences(text, scores)]
 
 
+class Lexicon:
+    """Strings that are found as whole words in a text, the longest one of a place. Time: linear in the text."""
+
+    def __init__(self, strings: Collection[str]) -> None:
+        self._strings = strings
+        lengths: dict[str, set[int]] = {}
+        for string in strings:
+            if word := _WORD.match(string):
+                lengths.setdefault(word.group(), set()).add(len(string))
+        self._longest_first = {word: sorted(own, reverse=True) for word, own in lengths.items()}
+
+    def places(self, text: str) -> Iterator[Span]:
+        for word in _WORD.finditer(text) if self._longest_first else ():
+            for length in self._longest_first.get(word.group(), ()):
+                end = word.start() + length
+                is_whole = end <= len(text) and not text[end : end + 1].isalnum()  # a slice ends with the text
+                if is_whole and text[word.start() : end] in self._strings:
+                    yield word.start(), end
+                    break
+
+
 def occurrences(text: str, strings: Collection[str]) -> Iterator[Span]:
     """Yield where the strings stand as whole words, the longest one of a place."""
-    lengths: dict[str, set[int]] = {}
-    for string in strings:
-        if word := _WORD.match(string):
-            lengths.setdefault(word.group(), set()).add(len(string))
-    longest_first = {word: sorted(own, reverse=True) for word, own in lengths.items()}
-    for word in _WORD.finditer(text) if lengths else ():
-        for length in longest_first.get(word.group(), ()):
-            end = word.start() + length
-            is_whole = end <= len(text) and not text[end : end + 1].isalnum()  # a slice ends with the text
-            if is_whole and text[word.start() : end] in strings:
-                yield word.start(), end
-                break
+    yield from Lexicon(strings).places(text)
 
 
 def stands_near(context: regex.Pattern[str], text: str, start: int, end: int) -> bool:

@@ -43,7 +43,7 @@ _BARE = regex.compile(
 )
 _NUMBER = regex.compile(r"\d{3,6}/\d{2}")
 _OPENING = regex.compile(rf"(?r)(?:{_TEXTS['opening']})\Z", regex.IGNORECASE)
-_OTHER_THINGS = regex.compile(_TEXTS["other_things"], regex.IGNORECASE)
+OTHER_THINGS = regex.compile(_TEXTS["other_things"], regex.IGNORECASE)
 _CHARS_BEFORE = 70
 
 
@@ -67,7 +67,7 @@ def _bare(text: str) -> Iterator[Hit]:
         first = max(0, match.start() - _CHARS_BEFORE)
         if not _OPENING.search(text, first, match.start(), timeout=REGEX_TIMEOUT_S):
             continue
-        if _OTHER_THINGS.search(text, first, match.start(), timeout=REGEX_TIMEOUT_S):
+        if OTHER_THINGS.search(text, first, match.start(), timeout=REGEX_TIMEOUT_S):
             continue
         for number in _NUMBER.finditer(text, match.start("first"), match.end()):
             yield Hit(number.start(), number.end(), BARE_SCORE)

@@ -86,7 +86,7 @@ def test_a_profile_is_a_set_of_entities_and_joins_those_that_are_named():
 
 def test_every_default_entity_is_in_a_profile_beside_the_default_one():
     named = {entity for name, entities in PROFILES.items() if name != "default" for entity in entities}
-    assert set(PROFILES["default"]) - named == {"ORGANIZATION"}
+    assert set(PROFILES["default"]) - named == set()
 
 
 def test_a_profile_that_cannot_apply_is_refused_without_echo():
