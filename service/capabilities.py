@@ -12,6 +12,7 @@ from service.bulk.job_kind import CAPABILITY as BULK
 from service.capability import Capability
 from service.dashboard.endpoints import CAPABILITY as DASHBOARD
 from service.domains.endpoints import CAPABILITY as DOMAINS
+from service.evaluation.job_kind import CAPABILITY as EVALUATION
 from service.finetune.endpoints import CAPABILITY as FINETUNE
 from service.guardrail.endpoints import CAPABILITY as GUARDRAIL
 from service.infill.job_kind import CAPABILITY as INFILL
@@ -48,6 +49,7 @@ CAPABILITIES: tuple[Capability, ...] = (
     SYNTHESIS,
     FINETUNE,
     BULK,
+    EVALUATION,
     ALERTS,
     OPERATION,
     DASHBOARD,

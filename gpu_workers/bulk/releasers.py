@@ -64,7 +64,7 @@ class DocumentRows:
             columns[self.units] = "integer"
         return columns
 
-    def _units(self, row: BulkRow) -> tuple[str, ...]:
+    def units_of(self, row: BulkRow) -> tuple[str, ...]:
         if row.sentences is not None:
             return row.sentences
         text = row.text or ""
@@ -76,10 +76,10 @@ class DocumentRows:
         if row.sentences is not None and not all(unit.strip() for unit in row.sentences):
             return "empty"
         few = row.text is not None and len(row.text) <= self.units_max  # a unit has a character at least
-        return None if few or len(self._units(row)) <= self.units_max else "too-many-units"
+        return None if few or len(self.units_of(row)) <= self.units_max else "too-many-units"
 
     def released(self, handler: Handler, rows: Sequence[BulkRow]) -> list[Result]:
-        tasks = [replace(self.task, sentences=self._units(row)) for row in rows]
+        tasks = [replace(self.task, sentences=self.units_of(row)) for row in rows]
         return [
             self._columns(task, result) if isinstance(result, EmbedRelease) else result
             for task, result in zip(tasks, run_tasks(handler, tasks), strict=True)

@@ -44,12 +44,15 @@ from service.ledger_connection import tenant_caps
 from service.parts import Part, Parts
 from service.preparation import Preparation
 
+# the page has no script and loads nothing
+_PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
+
 
 class Job(TypedDict):
     """A job."""
 
     job_id: Annotated[str, doc("The id, random.")]
-    kind: Annotated[str, doc("`synthesis`, `finetune`, `domain`, `infill`, `release` or `batch`.")]
+    kind: Annotated[str, doc("`synthesis`, `finetune`, `domain`, `infill`, `release`, `batch` or `evaluation`.")]
     label: Annotated[str, doc("The name that its creator gave.")]
     status: Annotated[str, doc("`queued`, `running`, `paused`, or an end: `succeeded`, `failed` or `cancelled`.")]
     progress: Annotated[float, doc("How much is done, from 0 to 1.")]
@@ -236,6 +239,12 @@ async def get_artifact(job: JobDep, runner: Part[JobRunner], kinds: Part[JobKind
         if path is not None:
             return FileResponse(path, media_type=media_type, filename=f"{job.label}{suffix}")
     raise JobNotSucceeded
+
+
+@router.get("/jobs/{job_id}/report", summary="A page about what the job made", response_class=FileResponse)
+async def get_report(job: JobDep, runner: Part[JobRunner]) -> FileResponse:
+    path = await existing(job, runner, ".html")
+    return FileResponse(path, media_type="text/html; charset=utf-8", headers=_PAGE_HEADERS)
 
 
 @router.get("/jobs/{job_id}/manifest", summary="What a bulk release has written", response_class=FileResponse)

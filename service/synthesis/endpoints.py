@@ -1,7 +1,6 @@
-"""Synthetic rows and the report of a synthesis job; both cost nothing.
+"""Synthetic rows, which cost nothing.
 
-Guarantee: that of the job (`service/synthesis/job_kind.py`). Samples and the report are post-processing of what it
-released.
+Guarantee: that of the job (`service/synthesis/job_kind.py`). Samples are post-processing of what it released.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Depends, Response
-from fastapi.responses import FileResponse
 from pydantic import Field
 
 from core.errors import InvalidInput, JobNotSucceeded
@@ -42,8 +40,6 @@ router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
 _ROWS_MAX = 1_000_000  # of an answer; a client may call again, at no cost
 _BLOCK_NUMBERS = 20_000  # numbers that are drawn and written at once: 10 to 20 milliseconds of the front end
-# the page has no script and loads nothing
-_PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
 
 
 Format = Literal["jsonl", "csv"]
@@ -166,12 +162,6 @@ async def _written(
         finally:
             sampling.end(owner)
         yield block
-
-
-@router.get("/jobs/{job_id}/report", summary="A page about the rows; costs nothing", response_class=FileResponse)
-async def get_report(job: SynthesisDep, runner: Part[JobRunner]) -> FileResponse:
-    path = await existing(job, runner, ".html")
-    return FileResponse(path, media_type="text/html; charset=utf-8", headers=_PAGE_HEADERS)
 
 
 CAPABILITY = Capability(

@@ -68,6 +68,7 @@ CALLS: dict[str, Callable[[Gateway], Any]] = {
     ),
     "POST /jobs/domain": lambda client: client.build_domain("n", [{"text": "a"}]),
     "POST /jobs/infill": lambda client: client.tune_infill("n", [{"text": "a"}]),
+    "POST /jobs/evaluation": lambda client: client.evaluate("n", [{"text": "a"}]),
     "POST /jobs/synthesis": lambda client: client.synthesize(
         "n", [], schema=SCHEMA, method="pearl", epsilon=1, delta=0.1, row_count="public"
     ),

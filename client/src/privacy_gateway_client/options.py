@@ -486,6 +486,16 @@ class InfillOptions(TypedDict, total=False):
     steps: int
 
 
+class EvaluationOptions(TypedDict, total=False):
+    """The options of `evaluate`; docs/reference/evaluation.md describes them."""
+
+    methods: Sequence[Mapping[str, Any]]
+    epsilons: Sequence[float]
+    repetitions: int
+    tolerance: float
+    releases: int
+
+
 class SynthesisOptions(TypedDict, total=False):
     """The options of `synthesize`; docs/reference/synthesis.md describes them."""
 

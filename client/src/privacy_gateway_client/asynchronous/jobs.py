@@ -28,6 +28,7 @@ from privacy_gateway_client.errors import (
 from privacy_gateway_client.inputs import checked, listed
 from privacy_gateway_client.options import (
     DomainOptions,
+    EvaluationOptions,
     FinetuneOptions,
     InfillOptions,
     Limits,
@@ -68,6 +69,15 @@ class Submission(MethodGroup):
         """Fine-tune the model that fills masked places, on masked documents. Guarantees nothing, costs no budget."""
         terms = {"name": name, **checked(InfillOptions, options)}
         return await self._submit("infill", terms, {"documents": documents}, None, idempotency_key)
+
+    async def evaluate(
+        self, name: str, texts: Rows, *, idempotency_key: str | None = None, **options: Unpack[EvaluationOptions]
+    ) -> Job:
+        """Measure mechanisms and policies on own texts: rows of `text`, and of `label` and `person` if all have them.
+        Guarantees nothing, costs no budget. The report of the job is an HTML page, its artifact the findings as
+        JSON."""
+        terms = {"name": name, **checked(EvaluationOptions, options)}
+        return await self._submit("evaluation", terms, {"texts": texts}, None, idempotency_key)
 
     async def synthesize(
         self,
@@ -239,7 +249,8 @@ class Jobs(MethodGroup):
             await async_sleep(retry.pause_s(failures, None))  # the gateway is stopping, or was lost
 
     async def artifact(self, job: Job | str) -> bytes:
-        """What the job made, in memory: a safetensors file, or of a bulk release its rows or its manifest."""
+        """What the job made, in memory: a safetensors file, the rows or the manifest of a bulk release, or the findings
+        of an evaluation."""
         return await self._file(job, "artifact")
 
     async def download(self, job: Job | str, path: str | PathLike[str]) -> None:
@@ -271,7 +282,7 @@ class Jobs(MethodGroup):
         return (await self._file(job, "card")).decode()
 
     async def report(self, job: Job | str) -> bytes:
-        """The report of a synthesis: an HTML page."""
+        """The report of a synthesis or an evaluation: an HTML page."""
         return await self._file(job, "report")
 
     async def _file(self, job: Job | str, name: str) -> bytes:

@@ -309,6 +309,7 @@ _ENDS = """exit codes:
 _EXAMPLES = {
     "embed": "reviews.jsonl --epsilon 10 --out reviews.safetensors",
     "sanitize": "tickets.jsonl --profile hipaa --fill class_marker --out masked.jsonl",
+    "evaluate": "tickets.csv --label-column topic --out report",
     "schema": "rows.csv --label buys --out schema.json",
     "synthesize": "--schema schema.json --data rows.csv --method aim --row-count protected --epsilon 3 --delta 1e-5 "
     "--out made",
@@ -497,6 +498,39 @@ def _synthesize(client: Gateway, args: argparse.Namespace, api_key: str) -> None
     (out / f"{args.name}.certificate.json").write_text(json.dumps(certificate, indent=1))
 
 
+def _evaluate(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
+    """Measure mechanisms and policies on own texts: the report, the findings, and a file of the advised policy."""
+    data = Path(args.file)
+    columns = given({"text": args.text_column, "label": args.label_column, "person": args.person_column})
+    rows = _evaluated_rows(table(data), columns)
+    options = given({name: getattr(args, name) for name in ("epsilons", "repetitions", "tolerance", "releases")})
+    if args.methods is not None:
+        options["methods"] = json_file(Path(args.methods))
+    key = _job_key(api_key, "evaluate", args.name, {**options, "columns": columns}, digest(data))
+    done = _waited(client, client.evaluate(args.name, rows, idempotency_key=key, **options))
+    out = _folder(args.out)
+    findings = client.jobs.artifact(done)
+    (out / f"{args.name}.json").write_bytes(findings)
+    (out / f"{args.name}.html").write_bytes(client.jobs.report(done))
+    for each in json.loads(findings)["advice"]:
+        print(f"{each['name']}: {each['said']}")
+        if each["policy_file"]:
+            (out / f"{args.name}.policies.toml").write_text(each["policy_file"], encoding="utf-8")
+    print(f"the report is {out / args.name}.html")
+
+
+def _evaluated_rows(found: Table, columns: Mapping[str, str]) -> list[dict[str, str]]:
+    """The columns of the file that the gateway takes, under its names."""
+    rows = found.rows
+    if not isinstance(rows, list):
+        with Path(rows).open("rb") as file:
+            rows = [json.loads(line) for line in file if line.strip()]
+    try:
+        return [{name: row[column] for name, column in columns.items()} for row in rows]
+    except (KeyError, TypeError):
+        raise UsageError(f"a row has not the columns {', '.join(columns.values())}") from None
+
+
 @contextlib.contextmanager
 def _faults_shown(rows: Table) -> Iterator[None]:
     """Print what a gateway finds wrong with the rows, by the lines and names of their file."""
@@ -656,6 +690,20 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared:
     one.add_argument("--name", default="release", help="another name makes another release of the same file")
     one.add_argument("--out", required=True, help="file for the results, .jsonl or .parquet")
     one.set_defaults(run=_release)
+
+    one = commands.add_parser("evaluate", parents=[shared], help="measure mechanisms and policies on your own texts")
+    one.add_argument("file", help=".csv with a header, or JSON lines: 200 to 5,000 texts")
+    one.add_argument("--text-column", default="text")
+    one.add_argument("--label-column", help="what a classifier learns; without it, clusters stand for labels")
+    one.add_argument("--person-column", help="whose text a row is")
+    one.add_argument("--methods", help="JSON file with the methods to compare; without it, the gateway's defaults")
+    one.add_argument("--epsilons", type=float, nargs="+")
+    one.add_argument("--repetitions", type=int)
+    one.add_argument("--tolerance", type=float, help="share of the utility without noise that may be lost")
+    one.add_argument("--releases", type=int, help="how many releases of one unit you plan")
+    one.add_argument("--name", default="evaluation")
+    one.add_argument("--out", required=True, help="folder for the report, the findings and the policy")
+    one.set_defaults(run=_evaluate)
 
     one = commands.add_parser("schema", help="draft the schema of a table from the names of its columns")
     one.add_argument("data", help=".csv with a header, or JSON lines")

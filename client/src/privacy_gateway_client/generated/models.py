@@ -621,7 +621,7 @@ class Job(Answer):
     job_id: str
     """The id, random."""
     kind: str
-    """`synthesis`, `finetune`, `domain`, `infill`, `release` or `batch`."""
+    """`synthesis`, `finetune`, `domain`, `infill`, `release`, `batch` or `evaluation`."""
     label: str
     """The name that its creator gave."""
     status: str

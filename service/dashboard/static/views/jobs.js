@@ -165,7 +165,7 @@ function releaseFacts(job, first) {
 function files(job, path) {
   const link = (name, text) => el("a", { href: `${path}/${name}`, download: name === "report" ? null : true, target: name === "report" ? "_blank" : null, rel: "noopener" }, text);
   const [button, card] = cardParts(path);
-  const report = job.kind === "synthesis" ? link("report", "Report") : null;
+  const report = ["synthesis", "evaluation"].includes(job.kind) ? link("report", "Report") : null;
   const manifest = job.kind === "release" ? link("manifest", "Download the manifest") : null;
   return el("div", {}, el("div", { class: "actions" }, report, link("artifact", "Download the artifact"), manifest, button), card);
 }
