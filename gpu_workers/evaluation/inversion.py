@@ -13,9 +13,9 @@ what the vector adds to the topic, so that it falls back to the topic's guess wh
 No public text is part of the project, so the attacker's texts are a half of the caller's. Such an attacker is stronger
 than one with public texts of another origin.
 
-Score: token F1 over multisets of lower-case words, without those that more than COMMON of the attacker's texts have:
-anybody guesses them. The j-th copy of a word in a text is one item, so a multiset is a set of items, and an overlap is
-the size of an intersection.
+Score: token F1 over multisets of lower-case words, without those that more than COMMON of the attacker's texts have,
+unless there are no others: anybody guesses them. The j-th copy of a word in a text is one item, so a multiset is a set
+of items, and an overlap is the size of an intersection.
 """
 
 import re
@@ -72,6 +72,7 @@ class Attacker:
         words = [_WORD.findall(texts[row].lower()) for row in np.concatenate([self.known, self.victims])]
         having = Counter(word for own in words[:half] for word in {*own})
         common = {word for word, count in having.items() if count > COMMON * half}
+        common = common if len(common) < len(having) else set()
         self._items = _items([[word for word in own if word not in common] for own in words])
         self._known_items, self._victim_items = self._items[: len(self.known)], self._items[len(self.known) :]
         frequent = np.argsort(-self._known_items.sum(axis=0), kind="stable")[:_ITEMS_MAX]
@@ -139,7 +140,7 @@ class Attacker:
 
     def _best_length(self, expected: FloatArray) -> tuple[int, float]:
         """Return the length of a guess with the best mean F1 on the attacker's texts that are not fitted, and it."""
-        longest = min(self._guessable.shape[1], 2 * int(self._sizes[0].max()))
+        longest = max(1, min(self._guessable.shape[1], 2 * int(self._sizes[0].max())))
         lengths = sorted({*np.geomspace(1, longest, _LENGTHS).astype(int).tolist()})
         means = _f1(expected, self._guessable[self._tried], self._sizes[0][self._tried], lengths).mean(axis=0)
         best = int(means.argmax())
@@ -161,7 +162,7 @@ def _items(texts: Sequence[Sequence[str]]) -> csr_array:
             seen[word] += 1
             columns.append(places.setdefault((word, seen[word]), len(places)))
         ends.append(len(columns))
-    return csr_array((np.ones(len(columns), dtype=np.int32), columns, ends), shape=(len(texts), len(places)))
+    return csr_array((np.ones(len(columns), dtype=np.int32), columns, ends), shape=(len(texts), max(1, len(places))))
 
 
 def _f1(expected: FloatArray, truth: FloatArray, sizes: Labels, lengths: Sequence[int]) -> Scores:

@@ -151,3 +151,10 @@ def test_the_nearest_text_is_found_after_an_unknown_rotation() -> None:
     turned = np.linalg.qr(np.random.default_rng(5).normal(size=(64, 64)))[0].astype(np.float32)
     attacker = Attacker([texts[row] for row in twins], TOPICS[twins], seed=0)
     assert attacker.attack("turned", None, vectors[twins] @ turned, vectors[twins]).neighbour.mean > 0.9
+
+
+@pytest.mark.parametrize("text", ["the same words", "12 34"])
+def test_texts_of_common_words_or_of_none_are_attacked_too(text: str) -> None:
+    vectors = DICE.normal(size=(40, 8)).astype(np.float32)
+    found = Attacker([text] * 40, TOPICS[:40], seed=0).attack("x", 1, vectors, vectors)
+    assert found.words_beyond.mean == pytest.approx(0, abs=1e-9)
