@@ -16,9 +16,11 @@ from typing import Any
 
 import orjson
 
+from core.accounting.events import PrivacyEvent
 from core.amounts import epsilon_of
 from core.errors import BadCorpus
 from core.evaluation.attack_bounds import attack_bounds
+from gpu_workers.bulk.releasers import TextRows
 from gpu_workers.engine.handler import Handler
 from gpu_workers.engine.protocol import Role
 from gpu_workers.evaluation import inversion, linkage, masking, membership, utility
@@ -26,7 +28,7 @@ from gpu_workers.evaluation.advice import advice_on_embeddings, advice_on_maskin
 from gpu_workers.evaluation.corpus import Encoded, FloatArray
 from gpu_workers.evaluation.findings import Findings, Meaning
 from gpu_workers.evaluation.page import page
-from gpu_workers.evaluation.spec import EvaluationSpec, SanitizingMethod, Texts, read_texts
+from gpu_workers.evaluation.spec import EmbeddingMethod, EvaluationSpec, SanitizingMethod, Texts, read_texts
 from gpu_workers.jobs.corpus import corpus_lines
 from gpu_workers.jobs.protocol import Charge, JobOrder, ReportProgress, publish
 
@@ -125,7 +127,7 @@ def _meanings(spec: EvaluationSpec) -> tuple[Meaning, ...]:
     return tuple(
         Meaning(
             method.name,
-            event.unit.value,
+            _unit(method, event),
             epsilon,
             epsilon_of(event.epsilon_nano),
             attack_bounds(event, count=spec.releases),
@@ -133,6 +135,13 @@ def _meanings(spec: EvaluationSpec) -> tuple[Meaning, ...]:
         for method in spec.embeddings
         for epsilon, event in zip(spec.epsilons, method.events, strict=True)
     )
+
+
+def _unit(method: EmbeddingMethod, event: PrivacyEvent) -> str:
+    """What the guarantee lets be replaced: a whole text where the mechanism protects it, else a unit of it."""
+    releaser = method.releasers[0]
+    whole = isinstance(releaser, TextRows) or releaser.units is None
+    return "text" if whole else event.unit.value
 
 
 def _masked(

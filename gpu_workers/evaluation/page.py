@@ -247,7 +247,7 @@ def _attacks(found: Findings) -> str:
         for each, (_, epsilon) in zip(found.memberships, _places(found), strict=True)
     }
     advantages = {
-        (each.name, epsilon): f"{each.advantage:.3f} of {each.bound:.3f}"
+        (each.name, epsilon): f"{each.advantage_low:.3f} of {each.bound:.3f}"
         for each, (_, epsilon) in zip(found.memberships, _places(found), strict=True)
     }
     broken = sum(not each.holds for each in found.memberships)
@@ -259,7 +259,7 @@ def _attacks(found: Findings) -> str:
         "<h2>What attacks find</h2><h3>Telling two planted texts apart: epsilon found of that claimed</h3><p>The two "
         "units of your texts that are farthest apart, each released a thousand times. Found is what the mechanism has "
         f"at least, with 95 % confidence for all together. {verdict}</p>{_grid(found, members)}"
-        f"<h3>The same: advantage measured of that allowed</h3>{_grid(found, advantages)}"
+        f"<h3>The same: advantage found of that allowed</h3>{_grid(found, advantages)}"
         "<h3>Reading words from a vector</h3><p>Token F1, beyond a guess from the topic alone "
         f"({clear.topic.mean:.3f}), of an attacker who has half of the texts and trains on released vectors. Frequent "
         f"words count for nothing.</p>{_grid(found, inverted, clear=True)}"
